@@ -1,0 +1,1 @@
+"""Slow, obvious twins of every fast path. Clear first: no blocking, no tricks."""
