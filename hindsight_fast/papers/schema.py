@@ -1,0 +1,78 @@
+"""Columns and types of the table of papers, of its rejects, and the counts that must add up."""
+
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from hindsight_fast.errors import HindsightError
+
+PAPER_SCHEMA: dict[str, pl.DataType] = {
+    "id": pl.String(),
+    "title": pl.String(),
+    "abstract": pl.String(),
+    "authors": pl.List(pl.String()),
+    "venue": pl.String(),  # name in data/venues.toml (its main track), else as written
+    "year": pl.Int32(),
+    "date": pl.Date(),  # first day of the interval that the date stands for
+    "date_precision": pl.String(),  # day | month | year
+    "date_kind": pl.String(),  # first_public | venue | year
+    "citations": pl.Int64(),  # null: unknown, which is not 0
+    "citations_source": pl.String(),
+    "citations_as_of": pl.Date(),
+    "doi": pl.String(),
+    "arxiv_id": pl.String(),
+    "corpus_id": pl.Int64(),
+    "field": pl.String(),
+    "kind": pl.String(),
+    "language": pl.String(),
+    "license": pl.String(),
+    "url": pl.String(),
+    "source": pl.String(),
+    "status": pl.String(),  # ok | retracted | withdrawn | title_only
+}
+"""Every paper has every column; null is unknown. Rows whose status is not ok stay out of pools."""
+
+REJECT_SCHEMA: dict[str, pl.DataType] = {
+    "file": pl.String(),
+    "line": pl.Int64(),  # 1-based line of a text file, record number of a parquet file or array
+    "reason": pl.String(),
+    "record": pl.String(),  # its first 200 characters
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """Papers after cleaning and merging, in no particular order, with what became of the rest.
+
+    Attributes
+    ----------
+    papers : polars.DataFrame
+        One row per paper, columns of `PAPER_SCHEMA`.
+    rejects : polars.DataFrame
+        One row per record that is no paper, columns of `REJECT_SCHEMA`.
+    counts : dict of str to int
+        At least ``n_in``, ``n_papers``, ``n_merged`` and ``n_rejects``.
+
+    Raises
+    ------
+    HindsightError
+        Where ``n_in != n_papers + n_merged + n_rejects``: a fault of this package.
+    """
+
+    papers: pl.DataFrame
+    rejects: pl.DataFrame
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+
+    def __post_init__(self) -> None:
+        counts = self.counts
+        total = counts["n_papers"] + counts["n_merged"] + counts["n_rejects"]
+        tables = (self.papers.height, self.rejects.height)
+        if total != counts["n_in"] or tables != (counts["n_papers"], counts["n_rejects"]):
+            raise HindsightError(
+                f"internal error: {counts['n_in']} records became {counts['n_papers']} papers, "
+                f"{counts['n_merged']} merged and {counts['n_rejects']} rejects "
+                f"(tables hold {tables[0]} and {tables[1]}); please report this"
+            )
+        for frame, schema in ((self.papers, PAPER_SCHEMA), (self.rejects, REJECT_SCHEMA)):
+            if dict(frame.schema) != schema:
+                raise HindsightError(f"internal error: columns {frame.schema} are not {schema}")
