@@ -1,0 +1,69 @@
+"""What a job is asked to do: frozen settings, their fingerprint, and the threads it may use."""
+
+import dataclasses
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from hindsight_fast.errors import UsageError
+
+PAPER_K = 20
+"""Neighbours looked at per idea in the published recipe (arXiv 2603.15164)."""
+
+
+def fingerprint(value: Any) -> str:
+    """Hash of a JSON-like value or dataclass: 16 hex digits, the same on every machine."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = dataclasses.asdict(value)
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def usable_threads(requested: int | None = None) -> int:
+    """Threads to run: what was asked for, but never more than this process may use.
+
+    Raises
+    ------
+    UsageError
+        If fewer than one was asked for.
+    """
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    available = available or os.cpu_count() or 1
+    if requested is None:
+        return available
+    if requested < 1:
+        raise UsageError(f"--threads {requested}: at least 1 is needed")
+    return min(requested, available)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreConfig:
+    """How ideas are scored against a pool.
+
+    Attributes
+    ----------
+    k
+        Neighbours looked at per idea (K).
+    theta
+        Cosine similarity from which a neighbour is a match; rounded to float32 before use.
+    search
+        "exact", "index", or "auto": exact wherever the scan costs at most a tenth of the encoding.
+    """
+
+    k: int
+    theta: float
+    search: str = "auto"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.k <= 1000:
+            raise UsageError(f"k = {self.k}: between 1 and 1000 neighbours can be looked at")
+        if not -1.0 <= self.theta <= 1.0:
+            raise UsageError(f"theta = {self.theta}: a cosine lies between -1 and 1")
+        if self.search not in ("auto", "exact", "index"):
+            raise UsageError(f"search = {self.search!r}: expected auto, exact or index")
+
+    def fingerprint(self) -> str:
+        """Hash of these settings."""
+        return fingerprint(self)

@@ -1,0 +1,35 @@
+#!/bin/sh
+# setup.sh VENV EXTRA [GROUP...]: a virtual environment with this project (extra cpu or gpu) and
+# the named dependency groups. Does nothing where that is there already; an interrupted or
+# outdated environment is made anew.
+set -eu
+venv=$1 extra=$2
+shift 2
+
+python=${PYTHON:-python3}
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    for python in python3.14 python3.13 python3.12 python3.11 ""; do
+        [ -n "$python" ] || { echo "Python 3.11 or later is needed; name it: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+        command -v "$python" >/dev/null 2>&1 && break
+    done
+fi
+
+# What the environment was made from; another content, place or Python means another environment.
+want="$("$python" -V) $extra $(pwd) $(cat pyproject.toml constraints.txt | cksum)"
+if [ -e "$venv/.installing" ] || [ "$(cat "$venv/.made-from" 2>/dev/null)" != "$want" ]; then
+    rm -rf "$venv"
+    echo "setting up $venv ($extra build, a minute or two the first time)" >&2
+    "$python" -m venv "$venv"
+    touch "$venv/.installing"
+    "$venv/bin/python" -m pip install -q -c constraints.txt --upgrade pip
+    "$venv/bin/python" -m pip install -q -c constraints.txt -e ".[$extra]"
+    echo "$want" > "$venv/.made-from"
+    rm "$venv/.installing"
+fi
+for group in "$@"; do
+    [ -e "$venv/.group-$group" ] && continue
+    touch "$venv/.installing"
+    "$venv/bin/python" -m pip install -q -c constraints.txt --group "$group"
+    touch "$venv/.group-$group"
+    rm "$venv/.installing"
+done
