@@ -1,0 +1,39 @@
+"""Text to unit vectors: model cards, tokenising, ONNX sessions; export and fetch.
+
+Every failure is a `ModelError` whose message says what to do. Importing this package imports
+nothing heavy; each name below is loaded when first used.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hindsight_models.card import Card
+    from hindsight_models.encoder import Encoded, Encoder, load
+    from hindsight_models.errors import ModelError
+    from hindsight_models.fetch import get
+    from hindsight_models.folder import verify
+    from hindsight_models.known import KNOWN, Recipe
+
+__all__ = ["KNOWN", "Card", "Encoded", "Encoder", "ModelError", "Recipe", "get", "load", "verify"]
+
+_HOMES = {
+    "Card": "card",
+    "Encoded": "encoder",
+    "Encoder": "encoder",
+    "load": "encoder",
+    "ModelError": "errors",
+    "get": "fetch",
+    "verify": "folder",
+    "KNOWN": "known",
+    "Recipe": "known",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
