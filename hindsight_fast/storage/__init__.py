@@ -1,0 +1,42 @@
+"""Folders that are whole or not there: manifests, atomic publishing, checksums, mapped arrays.
+
+An artefact is a folder of immutable files and a `manifest.json` that names each with its size and
+hashes. It is written in a hidden sibling, `.NAME.partial`, under a lock, flushed to disk, and
+renamed into place; what a killed process leaves there is wiped by the next. A reader that has
+mapped the files of an artefact keeps them when a new one takes its place.
+
+The files that a manifest names lie directly in the folder and are regular files: a symbolic link
+among them is refused, since what it points at could change under a mapping. The folder itself
+may be reached through links.
+"""
+
+from hindsight_fast.storage._arrays import create_array, map_array
+from hindsight_fast.storage._files import storage_errors
+from hindsight_fast.storage._manifests import (
+    FileFacts,
+    Manifest,
+    kind_of,
+    open_folder,
+    read_manifest,
+    verify_folder,
+)
+from hindsight_fast.storage._publishing import Staging, existing, publish, publish_file
+from hindsight_fast.storage._user import full_hash_once, home
+
+__all__ = [
+    "FileFacts",
+    "Manifest",
+    "Staging",
+    "create_array",
+    "existing",
+    "full_hash_once",
+    "home",
+    "kind_of",
+    "map_array",
+    "open_folder",
+    "publish",
+    "publish_file",
+    "read_manifest",
+    "storage_errors",
+    "verify_folder",
+]

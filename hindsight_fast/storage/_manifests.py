@@ -1,0 +1,220 @@
+"""What a folder says that it holds, and whether it does."""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+from hindsight_fast.errors import ArtefactError
+from hindsight_fast.storage._files import (
+    full_hash,
+    human_size,
+    open_regular,
+    sample_hash,
+    storage_errors,
+)
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+MANIFEST_LIMIT = 8 << 20  # bytes; ours are a few kilobytes
+MAX_FILES = 64
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_WORD = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """Size in bytes, full BLAKE2b hash, and hash of a few fixed blocks of one file."""
+
+    size: int
+    blake2b: str
+    sample: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a folder holds; `body` is the part that belongs to the kind of artefact.
+
+    The typed getters read `body` and raise ArtefactError where it is not as it must be, so that a
+    damaged or foreign manifest is a sentence and never a TypeError.
+    """
+
+    folder: Path
+    kind: str
+    fingerprint: str
+    body: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    files: Mapping[str, FileFacts] = field(default_factory=dict[str, FileFacts])
+
+    def text(self, key: str, limit: int = 4096) -> str:
+        """Return the string `body[key]`, of at most `limit` characters."""
+        value = self.body.get(key)
+        if not isinstance(value, str) or len(value) > limit:
+            self._wrong(key, "a text")
+        return value
+
+    def integer(self, key: str, low: int = 0, high: int = 2**62) -> int:
+        """Return the whole number `body[key]`, between `low` and `high`."""
+        value = self.body.get(key)
+        if type(value) is not int or not low <= value <= high:
+            self._wrong(key, f"a whole number between {low} and {high}")
+        return value
+
+    def real(self, key: str, low: float, high: float) -> float:
+        """Return the number `body[key]`, between `low` and `high`."""
+        value = self.body.get(key)
+        if type(value) not in (int, float) or not low <= cast(float, value) <= high:
+            self._wrong(key, f"a number between {low} and {high}")
+        return float(cast(float, value))
+
+    def table(self, key: str) -> dict[str, Any]:
+        """Return the object `body[key]`."""
+        value = self.body.get(key)
+        if not isinstance(value, dict):
+            self._wrong(key, "a table")
+        return cast(dict[str, Any], value)
+
+    def _wrong(self, key: str, expected: str) -> NoReturn:
+        raise ArtefactError(
+            f"{self.folder / MANIFEST}: '{key}' must be {expected}; "
+            "the manifest was not written by this program, or not by this version"
+        )
+
+
+def manifest_bytes(kind: str, fingerprint: str, body: object, files: object) -> bytes:
+    content = {
+        "body": body,
+        "files": files,
+        "fingerprint": fingerprint,
+        "format_version": FORMAT_VERSION,
+        "kind": kind,
+    }
+    plain = json.loads(_canonical(content))
+    plain["hash"] = hashlib.blake2b(_canonical(plain), digest_size=32).hexdigest()
+    return json.dumps(plain, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read and check the manifest of `folder` itself, but not the files that it names.
+
+    Raises
+    ------
+    ArtefactError
+        No such folder, no manifest, or one that is damaged or of another format.
+    StorageError
+        The file system refuses to read it.
+    """
+    path = folder / MANIFEST
+    with storage_errors(f"read {path}"):
+        if not folder.exists():
+            raise ArtefactError(f"there is no folder {folder}")
+        if not folder.is_dir():
+            raise ArtefactError(f"{folder} is a file; a folder made by this program was expected")
+        if not os.path.lexists(path):
+            raise ArtefactError(f"{folder} has no {MANIFEST}, so it was not made by this program")
+        with open_regular(path) as file:
+            raw = file.read(MANIFEST_LIMIT + 1)
+    try:
+        return _parse_manifest(folder, raw)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ArtefactError(f"{path} is damaged: {str(error)[:200]}") from error
+
+
+def _parse_manifest(folder: Path, raw: bytes) -> Manifest:
+    if len(raw) > MANIFEST_LIMIT:
+        raise ValueError(f"it is larger than {human_size(MANIFEST_LIMIT)}")
+    content = json.loads(raw, parse_constant=_no_constant)
+    if not isinstance(content, dict):
+        raise TypeError("it is not a JSON object")
+    content = cast(dict[str, Any], content)
+    own_hash = content.pop("hash", None)
+    version = content.get("format_version")
+    if type(version) is int and version > FORMAT_VERSION:
+        raise ValueError(f"format version {version} is newer than {FORMAT_VERSION}; upgrade")
+    if hashlib.blake2b(_canonical(content), digest_size=32).hexdigest() != own_hash:
+        raise ValueError("its content does not have the hash that it states")
+    kind, mark = content["kind"], content["fingerprint"]
+    body, files = content["body"], content["files"]
+    if version != FORMAT_VERSION or not isinstance(kind, str) or not _WORD.fullmatch(kind):
+        raise ValueError("no known kind or format version")
+    if not isinstance(mark, str) or len(mark) > 128:
+        raise ValueError("the fingerprint is not a short text")
+    if not isinstance(body, dict) or not isinstance(files, dict) or len(files) > MAX_FILES:  # pyright: ignore[reportUnknownArgumentType]
+        raise ValueError("'body' or 'files' is not as it must be")
+    facts = {name: _file_facts(name, f) for name, f in cast(dict[str, Any], files).items()}
+    return Manifest(folder, kind, mark, cast(dict[str, Any], body), facts)
+
+
+def _canonical(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number")
+
+
+def _file_facts(name: str, value: Any) -> FileFacts:
+    if not NAME.fullmatch(name) or name == MANIFEST:
+        raise ValueError(f"{name[:80]!r} is not a plain file name")
+    if not isinstance(value, dict):
+        raise TypeError(f"no facts about {name}")
+    facts = cast(dict[str, Any], value)
+    size, full, sample = facts["size"], facts["blake2b"], facts["sample"]
+    if type(size) is not int or not 0 <= size < 2**62:
+        raise ValueError(f"the size of {name} is not a size")
+    if not all(isinstance(h, str) and _HASH.fullmatch(h) for h in (full, sample)):
+        raise ValueError(f"the hashes of {name} are not hashes")
+    return FileFacts(size, full, sample)
+
+
+def kind_of(folder: Path) -> str:
+    """Return what `folder` is (`store`, `vectors`, `pool`, ...), from its manifest."""
+    return read_manifest(folder).kind
+
+
+def open_folder(folder: Path, kind: str) -> Manifest:
+    """Check that `folder` is a whole artefact of this kind, without reading all of it.
+
+    Checked are the manifest, and of each file the size and the hash of a few fixed blocks.
+
+    Raises
+    ------
+    ArtefactError
+        It is missing, of another kind, cut, or changed.
+    """
+    manifest = _of_kind(folder, kind)
+    for name, facts in manifest.files.items():
+        check_file(folder / name, facts, full=False)
+    return manifest
+
+
+def verify_folder(folder: Path, kind: str) -> Manifest:
+    """Like `open_folder`, with the full hash of each file."""
+    manifest = _of_kind(folder, kind)
+    for name, facts in manifest.files.items():
+        check_file(folder / name, facts, full=True)
+    return manifest
+
+
+def _of_kind(folder: Path, kind: str) -> Manifest:
+    manifest = read_manifest(folder)
+    if manifest.kind != kind:
+        raise ArtefactError(f"{folder} is a {manifest.kind}, not a {kind}")
+    return manifest
+
+
+def check_file(path: Path, facts: FileFacts, *, full: bool) -> None:
+    with storage_errors(f"read {path}"), open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size != facts.size:
+            raise ArtefactError(
+                f"{path} has {size} bytes, its manifest says {facts.size}: "
+                "it was cut or replaced; build it again"
+            )
+        found = full_hash(file) if full else sample_hash(file, size)
+    if found != (facts.blake2b if full else facts.sample):
+        raise ArtefactError(f"{path} is not the file that its manifest names; build it again")

@@ -1,0 +1,266 @@
+"""Writing an artefact or a file so that it is there whole, or not at all."""
+
+import contextlib
+import ctypes
+import fcntl
+import glob
+import os
+import shutil
+import sys
+import time
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hindsight_fast.errors import StorageError, UsageError
+from hindsight_fast.storage._files import (
+    full_hash,
+    open_regular,
+    sample_hash,
+    storage_errors,
+    sync_folder,
+    write_durably,
+)
+from hindsight_fast.storage._manifests import (
+    MANIFEST,
+    NAME,
+    Manifest,
+    manifest_bytes,
+    open_folder,
+    read_manifest,
+)
+
+_LOCK = ".lock"
+
+
+@dataclass(slots=True)
+class Staging:
+    """An artefact in the making: put files into `folder` and facts into `body`."""
+
+    folder: Path
+    body: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def existing(
+    path: Path, kind: str, fingerprint: str, *, overwrite: bool = False
+) -> Manifest | None:
+    """Return the manifest of what is at `path` if it is just what is about to be built.
+
+    None means: nothing is there (or an empty folder), or it is to be overwritten.
+
+    Raises
+    ------
+    UsageError
+        Something else is there: without `overwrite`, or not made by this program, or of another
+        kind, which `overwrite` doesn't replace.
+    ArtefactError
+        It is what is to be built, but damaged.
+    """
+    with storage_errors(f"look at {path}"):
+        if not os.path.lexists(path):
+            return None
+        if path.is_dir() and not any(path.iterdir()):
+            return None
+        if not path.is_dir() or not os.path.lexists(path / MANIFEST):
+            raise UsageError(
+                f"{path} exists and was not made by this program; choose another name, or remove it"
+            )
+    manifest = read_manifest(path)
+    if manifest.kind != kind:
+        raise UsageError(f"{path} is a {manifest.kind} and can't be replaced by a {kind}")
+    if overwrite:
+        return None
+    if manifest.fingerprint != fingerprint:
+        raise UsageError(
+            f"{path} holds another {kind} (other input or settings); "
+            "give --overwrite to replace it, or choose another name"
+        )
+    return open_folder(path, kind)
+
+
+@contextlib.contextmanager
+def publish(
+    path: Path, kind: str, fingerprint: str, *, overwrite: bool = False
+) -> Generator[Staging]:
+    """Write an artefact so that it appears at `path` whole, or not at all.
+
+    The body of the `with` fills `Staging.folder`; on leaving it, the files are hashed and flushed
+    to disk and the folder is renamed to `path`. After an exception nothing is left.
+
+    Raises
+    ------
+    UsageError
+        `path` is taken (see `existing`); call `existing` first to reuse what is there.
+    StorageError
+        No space, no rights, or another process is writing there.
+    """
+    path = Path(os.path.realpath(path))
+    if not path.name:
+        raise UsageError(f"{path} can't be the name of a new {kind}")
+    with storage_errors(f"write {path}"):
+        if existing(path, kind, fingerprint, overwrite=overwrite) is not None:
+            raise UsageError(f"{path} already holds this {kind}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(path)
+        with _locked_folder(path.with_name(f".{path.name}.partial")) as partial:
+            staging = Staging(partial)
+            yield staging
+            files = {f.name: _settle(f) for f in sorted(partial.iterdir()) if f.name != _LOCK}
+            raw = manifest_bytes(kind, fingerprint, staging.body, files)
+            write_durably(partial / MANIFEST, raw)
+            sync_folder(partial)
+            if existing(path, kind, fingerprint, overwrite=overwrite) is not None:
+                raise UsageError(f"{path} was built by another process meanwhile")
+            _move_into_place(partial, path)
+        (path / _LOCK).unlink(missing_ok=True)
+        sync_folder(path.parent)
+        _sweep(path)
+
+
+@contextlib.contextmanager
+def _locked_folder(folder: Path) -> Generator[Path]:
+    """Make `folder` empty and ours alone; after an exception it is gone.
+
+    The lock is a file inside, so that it moves along when the folder is renamed, and ends with
+    this process at the latest. A folder with neither lock nor manifest was never ours.
+    """
+    descriptor = -1
+    while descriptor < 0:
+        names = {entry.name for entry in folder.iterdir()} if folder.exists() else set[str]()
+        if names and not names & {_LOCK, MANIFEST}:
+            raise StorageError(f"{folder} is in the way and not ours; remove it")
+        folder.mkdir(exist_ok=True)
+        descriptor = _try_lock(folder / _LOCK)
+    try:
+        for leftover in folder.iterdir():
+            if leftover.name != _LOCK:
+                _remove(leftover)
+        yield folder
+    except BaseException:
+        if _is_open_as(descriptor, folder / _LOCK):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(path: Path) -> int:
+    """Return a locked descriptor of the file, or -1 if it was moved away meanwhile.
+
+    Raises
+    ------
+    StorageError
+        Another process holds the lock.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    except FileNotFoundError:
+        return -1
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        name = path.parent if path.name == _LOCK else path
+        raise StorageError(f"another process is writing {name} at this moment") from None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    if not _is_open_as(descriptor, path):
+        os.close(descriptor)
+        return -1
+    return descriptor
+
+
+def _is_open_as(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _settle(path: Path) -> dict[str, Any]:
+    """Flush a finished file to disk and return its facts."""
+    if not NAME.fullmatch(path.name):
+        raise ValueError(f"{path.name!r} is no name for a file of an artefact")
+    with open_regular(path) as file:
+        os.fsync(file.fileno())
+        size = os.fstat(file.fileno()).st_size
+        return {"blake2b": full_hash(file), "sample": sample_hash(file, size), "size": size}
+
+
+def _move_into_place(partial: Path, path: Path) -> None:
+    if not path.is_dir() or not any(path.iterdir()):
+        partial.rename(path)
+        return
+    old = path.with_name(f".{path.name}.old-{os.getpid()}-{time.monotonic_ns()}")
+    if _exchange(partial, path):
+        partial.rename(old)
+    else:
+        path.rename(old)
+        partial.rename(path)
+
+
+def _sweep(path: Path) -> None:
+    """Remove what `path` was replaced from, now or by a process that was killed at it."""
+    for old in path.parent.glob(f".{glob.escape(path.name)}.old-*"):
+        entries = sorted(old.iterdir(), key=lambda entry: entry.name == MANIFEST)
+        if entries and entries[-1].name != MANIFEST:
+            continue  # not ours: the manifest goes last
+        with contextlib.suppress(OSError):
+            for entry in entries:
+                _remove(entry)
+            old.rmdir()
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two folders in one step, so that no reader finds nothing; False where unsupported."""
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    at_cwd, exchange = -100, 2
+    done = renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange)
+    return int(done) == 0
+
+
+@contextlib.contextmanager
+def publish_file(path: Path) -> Generator[Path]:
+    """Write a single file so that it appears at `path` whole, or not at all.
+
+    Yields a path beside it to write to. What was at `path` stays until the new file takes its
+    place in one step.
+
+    Raises
+    ------
+    StorageError
+        No space, no rights, or another process is writing there.
+    """
+    path = Path(os.path.realpath(path))
+    with storage_errors(f"write {path}"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.partial")
+        descriptor = -1
+        while descriptor < 0:
+            descriptor = _try_lock(partial)
+        try:
+            os.ftruncate(descriptor, 0)
+            yield partial
+            with open_regular(partial) as file:
+                os.fsync(file.fileno())
+            partial.replace(path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(descriptor)
+        sync_folder(path.parent)
