@@ -4,6 +4,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Generator
 from io import BufferedReader
@@ -17,22 +18,37 @@ SAMPLE_BLOCKS = 8
 
 @contextlib.contextmanager
 def storage_errors(action: str) -> Generator[None]:
-    """Turn an OSError inside into a StorageError: "could not {action}: no space left ..."."""
+    """Turn an error of the system into a StorageError: "could not {action}: no space left ...".
+
+    Polars reports some of them as errors of its own, with the system's number in the text.
+    """
     try:
         yield
     except OSError as error:
-        raise StorageError(f"could not {action}: {_reason(error)}") from error
+        reason = _reason(error.errno or _number_in(error), error.strerror or str(error))
+        name = f" ({error.filename})" if error.filename else ""
+        raise StorageError(f"could not {action}: {reason}{name}") from error
+    except Exception as error:
+        number = _number_in(error)
+        if not number:
+            raise
+        reason = _reason(number, os.strerror(number))
+        raise StorageError(f"could not {action}: {reason}") from error
 
 
-def _reason(error: OSError) -> str:
-    text = error.strerror or str(error) or type(error).__name__
-    if error.errno == errno.ENOSPC or "os error 28" in text:
-        return f"the disk is full ({text}); free some space or choose another place"
-    if error.errno in (errno.EFBIG, errno.EDQUOT):
+def _number_in(error: Exception) -> int:
+    found = re.search(r"\(os error (\d{1,4})\)", str(error))
+    return int(found[1]) if found else 0
+
+
+def _reason(number: int, text: str) -> str:
+    if number == errno.ENOSPC:
+        return f"{text}: the disk is full; free some space or choose another place"
+    if number in (errno.EFBIG, errno.EDQUOT):
         return f"{text}: a limit on file sizes or a quota is in the way"
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{text}: this user has no right to do that there"
-    return text + (f" ({error.filename})" if error.filename else "")
+    return text
 
 
 def human_size(n_bytes: int) -> str:
