@@ -1,0 +1,75 @@
+"""The command line: one program, one file per group of verbs.
+
+Every verb imports what it needs when it runs, so that ``--help`` is quick.
+"""
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+import typer
+
+from hindsight_fast.cli import demo, inspection, models, papers, score
+
+app = typer.Typer(
+    name="hindsight-fast",
+    help="Score research ideas by the impact of the later papers that they anticipated.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo.demo)
+app.command()(papers.build)
+app.command()(papers.embed)
+app.command()(papers.pool)
+app.command()(score.score)
+app.command()(score.explain)
+app.command()(inspection.info)
+app.command()(inspection.verify)
+app.command()(inspection.doctor)
+app.add_typer(models.app, name="models")
+
+
+def version(wanted: bool) -> None:
+    """Print the version and stop."""
+    if wanted:
+        from hindsight_fast import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(
+        False, "--version", callback=version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Score research ideas by the impact of the later papers that they anticipated."""
+
+
+def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(143)
+
+
+def main() -> NoReturn:
+    """Run the command line; exit codes as in the README."""
+    from hindsight_fast.errors import HindsightError
+
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        app(standalone_mode=True)
+    except HindsightError as error:
+        sys.stderr.write(f"hindsight-fast: {error}\n")
+        code = error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("hindsight-fast: interrupted\n")
+        code = 130
+    except BrokenPipeError:  # the reader of our output went away: `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    else:
+        code = 0
+    sys.exit(code)

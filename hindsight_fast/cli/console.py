@@ -1,0 +1,115 @@
+"""What every verb shares: its common options, progress, and how it says what it did.
+
+Results go to standard output, everything else to standard error; with ``--json`` standard output
+holds one JSON object and nothing else.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+Advance = Callable[[int, int], None]
+"""Called with what is done and the total (0 where it is not known)."""
+
+Threads = Annotated[
+    int | None,
+    typer.Option("--threads", help="At most as many as this process may use; default: all.", min=1),
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="One JSON object on standard output in place of text.")
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace what is there under another fingerprint.")
+]
+Device = Annotated[
+    str, typer.Option("--device", help="cpu, cuda, cuda:1, or auto: a GPU where one answers.")
+]
+
+_PLAIN_EVERY_S = 10.0
+
+
+def note(text: str) -> None:
+    """A line for the person who watches."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def finish(as_json: bool, summary: dict[str, Any], text: str) -> None:
+    """The last line: what was done."""
+    if as_json:
+        typer.echo(json.dumps(summary, indent=2, default=str, ensure_ascii=False, allow_nan=False))
+    else:
+        typer.echo(text)
+
+
+@contextmanager
+def progress(label: str, unit: str) -> Iterator[Advance]:
+    """A bar on a terminal, a plain line every ten seconds elsewhere."""
+    if not sys.stderr.isatty():
+        yield _plain_progress(label, unit)
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total or None)
+
+
+def _plain_progress(label: str, unit: str) -> Advance:
+    began = last = time.monotonic()
+
+    def advance(done: int, total: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < _PLAIN_EVERY_S:
+            return
+        last = now
+        rate = done / (now - began)
+        rest = f" of {total:,}, {(total - done) / rate:,.0f} s left" if total and rate else ""
+        note(f"{label}: {done:,} {unit}{rest} ({rate:,.0f}/s)")
+
+    return advance
+
+
+def table(
+    title: str, columns: list[str], rows: list[list[str]], *, right: tuple[int, ...] = ()
+) -> None:
+    """A table on standard output."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(title=title or None, title_justify="left", header_style="bold")
+    for number, name in enumerate(columns):
+        shown.add_column(name, justify="right" if number in right else "left", overflow="fold")
+    for row in rows:
+        shown.add_row(*(Text(cell) for cell in row))  # Text: what looks like markup stays as it is
+    # Piped output must not be cut to 80 columns.
+    Console(width=None if sys.stdout.isatty() else 160).print(shown)
+
+
+def share(part: int | float, whole: int | float) -> str:
+    """`part` of `whole` as a percentage."""
+    return f"{100 * part / whole:.1f}%" if whole else "-"

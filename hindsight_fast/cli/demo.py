@@ -1,0 +1,106 @@
+"""The main job on the embedded example."""
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hindsight_fast.cli import console
+from hindsight_fast.cli.console import Device, Json, Threads
+
+CUTOFF, UNTIL = "2023-06", "2025-12"
+
+ILLUSTRATION = (
+    "This is an illustration, not evidence: a few hundred chosen papers, 24 ideas written by hand "
+    "for this purpose, and a small general encoder in place of SPECTER2."
+)
+
+
+def demo(
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Keep store, pool and scores in this new folder.")
+    ] = None,
+    encoder: Annotated[str, typer.Option("--encoder", help="A model's name or folder.")] = "minilm",
+    device: Device = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Score 24 example ideas against a few hundred real papers, from raw files to a table.
+
+    Example: hindsight-fast demo
+    """
+    if out is not None:
+        _run(out, encoder, device, threads, as_json)
+        return
+    with tempfile.TemporaryDirectory(prefix="hindsight-demo-") as folder:
+        _run(Path(folder), encoder, device, threads, as_json)
+
+
+def _run(folder: Path, name: str, device: str, threads: int | None, as_json: bool) -> None:
+    from importlib.resources import as_file, files
+
+    import polars as pl
+
+    from hindsight_fast import Pool, Scorer, runs
+    from hindsight_fast.cli.papers import first_day, last_day
+    from hindsight_fast.encoding import embed_store, load_or_get_encoder
+    from hindsight_fast.papers import read_papers
+    from hindsight_fast.pool import build_pool
+    from hindsight_fast.store import build_store
+
+    began = time.monotonic()
+    model = load_or_get_encoder(name, device=device, threads=threads, note=console.note)
+    with as_file(files("hindsight_fast") / "data" / "example") as example:
+        table = read_papers([example / "papers.jsonl"])
+        store = build_store(table, folder / "store")
+        with console.progress("encoding", "papers") as advance:
+            embed_store(store, model, progress=advance)
+        made = build_pool(
+            store,
+            folder / "pool",
+            encoder=model.name,
+            cutoff=first_day(CUTOFF, "cutoff"),
+            until=last_day(UNTIL, "until"),
+            threads=threads,
+        )
+        scorer = Scorer(Pool.open(folder / "pool"), model, threads=threads)
+        summary = runs.score_file(scorer, example / "ideas.jsonl", folder / "scores.parquet")
+        ideas = pl.read_ndjson(example / "ideas.jsonl")
+    scores = pl.read_parquet(folder / "scores.parquet").with_columns(ideas["title"])
+    if not as_json:
+        _show(scores, summary)
+        typer.echo(
+            f"\n{store.n} papers, {made.n_papers} of them in the window {CUTOFF} to {UNTIL}; "
+            f"{scores.height} ideas; {time.monotonic() - began:.1f} s in all.\n{summary['signature']}"
+        )
+    console.finish(as_json, {**summary, "illustration": ILLUSTRATION}, ILLUSTRATION)
+
+
+def _show(scores: Any, summary: dict[str, Any]) -> None:
+    for system in summary["systems"]:
+        rows = [
+            [
+                one["title"],
+                f"{one['score']:.3f}",
+                one["best_title"] or "(nothing)",
+                one["best_date"] or "",
+                one["best_venue"] or "",
+                _citations(one),
+            ]
+            for one in scores.sort("score", descending=True).iter_rows(named=True)
+            if one["system"] == system["system"]
+        ]
+        title = (
+            f"{system['system']}: mean score {system['mean_score']:.3f}, "
+            f"match rate {console.share(system['n_matched'], system['n_scored'])}"
+        )
+        columns = ["idea", "score", "the paper that it anticipated", "when", "where", "cited"]
+        console.table(title, columns, rows, right=(1, 5))
+
+
+def _citations(one: dict[str, Any]) -> str:
+    if not one["matched"]:
+        return ""
+    return "?" if one["best_citations"] is None else f"{one['best_citations']:,}"

@@ -1,0 +1,71 @@
+"""Verbs that look and change nothing: info, verify, doctor."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hindsight_fast.cli import console
+from hindsight_fast.cli.console import Json
+
+Folder = Annotated[Path, typer.Argument(help="A store, a pool, or a score table.")]
+
+
+def info(path: Folder, as_json: Json = False) -> None:
+    """Say what a folder is and what it holds.
+
+    Example: hindsight-fast info pool
+    """
+    from hindsight_fast.pool import describe
+
+    facts = describe(path)
+    if not as_json:
+        for line in _lines(facts):
+            typer.echo(line)
+    console.finish(as_json, facts, f"{path} is a {facts['kind']}")
+
+
+def verify(path: Folder, as_json: Json = False) -> None:
+    """Check every byte of a folder, and that its parts belong together.
+
+    Example: hindsight-fast verify pool
+    """
+    from hindsight_fast.pool import verify_artefact
+
+    checked = verify_artefact(path)
+    console.finish(
+        as_json, {"path": str(path), "whole": True, "checked": checked}, f"{path} is whole"
+    )
+
+
+def doctor(as_json: Json = False) -> None:
+    """Say whether this machine is ready: packages, threads, kernels, inference engine, models.
+
+    Example: hindsight-fast doctor
+    """
+    from hindsight_fast.health import examine
+
+    findings = examine()
+    if not as_json:
+        rows = [["ok" if one.ok else "NO", one.what, one.found] for one in findings]
+        console.table("", ["", "what", "found"], rows)
+    bad = [one for one in findings if not one.ok]
+    summary = {
+        "ready": not bad,
+        "findings": [{"what": f.what, "ok": f.ok, "found": f.found} for f in findings],
+    }
+    text = "ready" if not bad else f"not ready: {', '.join(one.what for one in bad)}"
+    console.finish(as_json, summary, text)
+    if bad:
+        raise typer.Exit(4)
+
+
+def _lines(facts: dict[str, Any], indent: str = "") -> list[str]:
+    lines = list[str]()
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            lines.append(f"{indent}{name}:")
+            lines += _lines(value, indent + "  ")  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            lines.append(f"{indent}{name}: {value}")
+    return lines

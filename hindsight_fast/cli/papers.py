@@ -1,0 +1,222 @@
+"""Verbs that turn papers into a pool: build, embed, pool."""
+
+import re
+import time
+from calendar import monthrange
+from contextlib import suppress
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hindsight_fast.cli import console
+from hindsight_fast.cli.console import Device, Json, Overwrite, Threads
+
+
+def build(
+    sources: Annotated[list[Path], typer.Argument(help="Files of papers, or folders of them.")],
+    out: Annotated[Path, typer.Option("--out", help="The store to make.")],
+    form: Annotated[str, typer.Option("--format", help="auto, or a reader's name.")] = "auto",
+    mapping: Annotated[
+        list[str] | None, typer.Option("--map", help="ours=theirs: a column under another name.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", help="The first N records of each file.", min=1)
+    ] = None,
+    max_bad: Annotated[
+        float,
+        typer.Option(
+            "--max-bad", help="Share of a file's records that may be rejects.", min=0, max=1
+        ),
+    ] = 0.01,
+    encoder: Annotated[
+        str | None, typer.Option("--encoder", help="Encode at once with this model.")
+    ] = None,
+    device: Device = "auto",
+    threads: Threads = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Read, clean and merge papers, and order them by date: a store.
+
+    Example: hindsight-fast build papers.jsonl more.parquet --map title=name --out store
+    """
+    from hindsight_fast.papers import read_papers
+    from hindsight_fast.store import build_store
+
+    began = time.monotonic()
+    console.note(f"reading {', '.join(map(str, sources))}")
+    table = read_papers(
+        sources, format=form, mapping=_mapping(mapping), limit=limit, max_bad=max_bad
+    )
+    store = build_store(table, out, overwrite=overwrite)
+    counts = table.counts
+    if encoder is not None:
+        _embed(out, encoder, device, threads, None, overwrite)
+    summary = {"store": str(out), "content_id": store.content_id, "facts_id": store.facts_id}
+    summary |= {"counts": counts, "seconds": round(time.monotonic() - began, 3)}
+    console.finish(
+        as_json,
+        summary,
+        f"built {out}: {counts['n_in']:,} records are {counts['n_papers']:,} papers, "
+        f"{counts['n_merged']:,} merged into one of them and {counts['n_rejects']:,} rejects"
+        + (f" (see {out / 'rejects.parquet'})" if counts["n_rejects"] else "")
+        + f"; {summary['seconds']:.1f} s",
+    )
+
+
+def embed(
+    store: Annotated[Path, typer.Argument(help="A store made by build.")],
+    encoder: Annotated[
+        str, typer.Option("--encoder", help="A model's name, or the folder that holds it.")
+    ] = "specter2",
+    since: Annotated[
+        str | None, typer.Option("--since", help="Leave papers before this date unencoded.")
+    ] = None,
+    device: Device = "auto",
+    threads: Threads = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Encode the papers of a store: one unit vector each.
+
+    Example: hindsight-fast embed store --encoder minilm --since 2023-06
+    """
+    began = time.monotonic()
+    summary = _embed(store, encoder, device, threads, since, overwrite)
+    summary["seconds"] = round(time.monotonic() - began, 3)
+    console.finish(
+        as_json,
+        summary,
+        f"encoded {summary['n_encoded']:,} of {summary['n_papers']:,} papers of {store} with "
+        f"{summary['encoder']} on {summary['device']}; {summary['seconds']:.1f} s",
+    )
+
+
+def pool(
+    store: Annotated[Path, typer.Argument(help="A store made by build.")],
+    out: Annotated[Path, typer.Option("--out", help="The pool to make.")],
+    cutoff: Annotated[
+        str, typer.Option("--cutoff", help="T: ideas know what was public before its first day.")
+    ],
+    until: Annotated[str, typer.Option("--until", help="E: last day of the window, included.")],
+    start: Annotated[
+        str | None, typer.Option("--from", help="Start the window later than T (a clean window).")
+    ] = None,
+    encoder: Annotated[
+        str | None, typer.Option("--encoder", help="Needed where the store has several.")
+    ] = None,
+    k: Annotated[int, typer.Option("--k", help="Neighbours looked at per idea.", min=1)] = 20,
+    theta: Annotated[
+        float | None, typer.Option("--theta", help="Similarity of a match; default: the model's.")
+    ] = None,
+    index: Annotated[bool, typer.Option("--index", help="Build an HNSW index as well.")] = False,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="The same index bytes each time (one thread).")
+    ] = False,
+    require_first_public: Annotated[
+        bool,
+        typer.Option("--require-first-public", help="Leave out what only a venue or year dates."),
+    ] = False,
+    threads: Threads = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Take the papers of a window, with their impact: what ideas are scored against.
+
+    Example: hindsight-fast pool store --out pool --cutoff 2023-06 --until 2025-12
+    """
+    from hindsight_fast.index import IndexConfig
+    from hindsight_fast.pool import build_pool
+    from hindsight_fast.store import Store
+
+    began = time.monotonic()
+    with console.progress("index", "papers") as advance:
+        made = build_pool(
+            Store.open(store),
+            out,
+            encoder=encoder,
+            cutoff=first_day(cutoff, "--cutoff"),
+            until=last_day(until, "--until"),
+            start=None if start is None else first_day(start, "--from"),
+            k=k,
+            theta=theta,
+            index=IndexConfig(deterministic=deterministic) if index else None,
+            require_first_public=require_first_public,
+            overwrite=overwrite,
+            threads=threads,
+            progress=advance,
+        )
+    seconds = round(time.monotonic() - began, 3)
+    coverage = made.coverage
+    if not as_json:
+        for line in coverage_lines(coverage):
+            typer.echo(line)
+    summary = {
+        "pool": str(out),
+        "signature": made.signature(made.k, made.theta, "exact"),
+        "n_papers": made.n_papers,
+        "coverage": coverage,
+        "seconds": seconds,
+    }
+    console.finish(
+        as_json, summary, f"made {out}: {made.n_papers:,} papers in the window; {seconds:.1f} s"
+    )
+
+
+def first_day(text: str, option: str) -> date:
+    """`2023`, `2023-06` or `2023-06-01` as its first day."""
+    return _interval(text, option)[0]
+
+
+def last_day(text: str, option: str) -> date:
+    """`2023`, `2023-06` or `2023-06-01` as its last day."""
+    return _interval(text, option)[1]
+
+
+def _interval(text: str, option: str) -> tuple[date, date]:
+    from hindsight_fast.errors import UsageError
+
+    if match := re.fullmatch(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?", text):
+        year, month, day = (None if part is None else int(part) for part in match.groups())
+        with suppress(ValueError):
+            first = date(year or 0, month or 1, day or 1)
+            if day is not None:
+                return first, first
+            end_month = month or 12
+            return first, date(year or 0, end_month, monthrange(year or 0, end_month)[1])
+    raise UsageError(f"{option} {text}: 2023, 2023-06 or 2023-06-01 was expected")
+
+
+def _mapping(pairs: list[str] | None) -> dict[str, str]:
+    from hindsight_fast.errors import UsageError
+
+    split = [pair.partition("=") for pair in pairs or []]
+    for ours, _, theirs in split:
+        if not ours or not theirs:
+            raise UsageError(f"--map {ours or theirs}: expected ours=theirs, as in title=name")
+    return {ours: theirs for ours, _, theirs in split}
+
+
+def _embed(
+    path: Path,
+    name: str,
+    device: str,
+    threads: int | None,
+    since: str | None,
+    overwrite: bool,
+) -> dict[str, Any]:
+    from hindsight_fast.encoding import embed_store, load_encoder
+    from hindsight_fast.store import Store
+
+    encoder = load_encoder(name, device=device, threads=threads)
+    console.note(f"{encoder.name} on {encoder.device}")
+    with console.progress("encoding", "papers") as advance:
+        return embed_store(
+            Store.open(path),
+            encoder,
+            since=None if since is None else first_day(since, "--since"),
+            overwrite=overwrite,
+            progress=advance,
+        )

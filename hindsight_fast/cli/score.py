@@ -1,0 +1,153 @@
+"""Verbs that score ideas: score, explain."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hindsight_fast.cli import console
+from hindsight_fast.cli.console import Device, Json, Overwrite, Threads
+
+if TYPE_CHECKING:
+    from hindsight_fast.scoring import Scorer
+
+PoolPath = Annotated[Path, typer.Option("--pool", help="A pool made by `pool`.")]
+Search = Annotated[
+    str,
+    typer.Option("--search", help="auto, exact, or index (where the pool has one)."),
+]
+Theta = Annotated[
+    float | None, typer.Option("--theta", help="Similarity of a match; default: the pool's.")
+]
+K = Annotated[int | None, typer.Option("--k", help="Neighbours looked at; default: the pool's.")]
+Encoder = Annotated[
+    str | None, typer.Option("--encoder", help="Folder of the model, if it is not in its place.")
+]
+
+
+def score(
+    ideas: Annotated[
+        Path, typer.Argument(help="Ideas: .jsonl, .json, .csv, .parquet; - is stdin.")
+    ],
+    pool: PoolPath,
+    out: Annotated[Path, typer.Option("--out", help="The score table: .parquet, .csv or .jsonl.")],
+    matches: Annotated[
+        Path | None, typer.Option("--matches", help="Also the K nearest papers of each idea.")
+    ] = None,
+    search: Search = "auto",
+    theta: Theta = None,
+    k: K = None,
+    limit: Annotated[int | None, typer.Option("--limit", help="The first N ideas.", min=1)] = None,
+    encoder: Encoder = None,
+    device: Device = "auto",
+    threads: Threads = None,
+    overwrite: Overwrite = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first idea that can't be read.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Score ideas against a pool: the impact of the best later paper that each anticipated.
+
+    Example: hindsight-fast score ideas.jsonl --pool pool --out scores.parquet
+    """
+    from hindsight_fast import runs
+
+    scorer = open_scorer(pool, encoder, device, threads, k=k, theta=theta, search=search)
+    console.note(scorer.signature)
+    with console.progress("scoring", "ideas") as advance:
+        summary = runs.score_file(
+            scorer,
+            ideas,
+            out,
+            matches=matches,
+            limit=limit,
+            strict=strict,
+            overwrite=overwrite,
+            progress=advance,
+        )
+    if not as_json:
+        _print_summary(summary)
+    console.finish(as_json, summary, _last_line(summary, out))
+
+
+def explain(
+    idea: Annotated[str, typer.Argument(help="An idea's text, or a file of ideas.")],
+    pool: PoolPath,
+    idea_id: Annotated[
+        str | None, typer.Option("--id", help="Which idea of the file; default: its first.")
+    ] = None,
+    theta: Theta = None,
+    k: K = None,
+    encoder: Encoder = None,
+    device: Device = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Say in words what one idea matched, why it scored as it did, and what nearly matched.
+
+    Example: hindsight-fast explain ideas.jsonl --id rag-3 --pool pool
+    """
+    from hindsight_fast.explanation import explain_idea
+    from hindsight_fast.ideas import find_idea
+
+    scorer = open_scorer(pool, encoder, device, threads, k=k, theta=theta, search="exact")
+    explanation = explain_idea(scorer, find_idea(idea, idea_id))
+    if not as_json:
+        typer.echo(explanation.text)
+        console.table(
+            "",
+            ["", "similarity", "impact", "citations", "venue", "date", "paper"],
+            explanation.rows,
+            right=(1, 2, 3),
+        )
+    console.finish(as_json, explanation.facts, explanation.facts["signature"])
+
+
+def open_scorer(
+    pool: Path,
+    encoder: str | None,
+    device: str,
+    threads: int | None,
+    *,
+    k: int | None,
+    theta: float | None,
+    search: str,
+) -> "Scorer":
+    """Pool and encoder, opened and checked against each other."""
+    from hindsight_fast import Pool, Scorer, load_encoder
+
+    opened = Pool.open(pool)
+    loaded = load_encoder(encoder or opened.encoder, device=device, threads=threads)
+    return Scorer(opened, loaded, k=k, theta=theta, search=search, threads=threads)
+
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    rows = [
+        [
+            one["system"] or "(none)",
+            f"{one['n']:,}",
+            f"{one['n_scored']:,}",
+            "-" if one["mean_score"] is None else f"{one['mean_score']:.4f}",
+            console.share(one["n_matched"], one["n_scored"]),
+            "-" if one["mean_tokens"] is None else f"{one['mean_tokens']:.0f}",
+            console.share(one["n_truncated"], one["n_scored"]),
+        ]
+        for one in summary["systems"]
+    ]
+    columns = ["system", "ideas", "scored", "mean score", "match rate", "tokens", "truncated"]
+    console.table("", columns, rows, right=(1, 2, 3, 4, 5, 6))
+    for line in summary["notes"]:
+        typer.echo(line)
+    typer.echo(summary["signature"])
+
+
+def _last_line(summary: dict[str, Any], out: Path) -> str:
+    counts = summary["counts"]
+    if summary["already_done"]:
+        return f"{out} holds these scores already: nothing was done"
+    seconds = summary["seconds"]["total"]
+    return (
+        f"scored {counts['scored']:,} of {counts['ideas']:,} ideas to {out} in {seconds:.1f} s "
+        f"({summary['device']}, search {summary['search']})"
+    )

@@ -1,0 +1,234 @@
+"""A scoring job from file to file: streaming, published whole, with a manifest beside the table."""
+
+import hashlib
+import json
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from hindsight_fast import __version__
+from hindsight_fast.config import fingerprint
+from hindsight_fast.errors import DataError, UsageError
+from hindsight_fast.idea_text import IDEA_TEXT_VERSION
+from hindsight_fast.ideas import read_ideas
+from hindsight_fast.scoring import Scorer
+from hindsight_fast.storage import publish_file, storage_errors, working_folder
+from hindsight_fast.summaries import Tally, index_quality, notes
+from hindsight_fast.tables import MATCH_SCHEMA, SCORE_SCHEMA
+
+Progress = Callable[[int, int], None]
+
+BATCH = 2048
+"""Ideas in memory at a time."""
+
+_WRITERS: dict[str, Callable[[pl.LazyFrame, Path], object]] = {
+    ".parquet": lambda frame, path: frame.sink_parquet(path),
+    ".csv": lambda frame, path: frame.sink_csv(path),
+    ".jsonl": lambda frame, path: frame.sink_ndjson(path),
+}
+_PACKAGES = ("numpy", "numba", "usearch", "polars", "tokenizers", "onnxruntime", "onnxruntime-gpu")
+
+
+def score_file(
+    scorer: Scorer,
+    ideas: Path,
+    out: Path,
+    *,
+    matches: Path | None = None,
+    limit: int | None = None,
+    strict: bool = False,
+    overwrite: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> dict[str, Any]:
+    """Score a file of ideas into a table, and return the manifest that is written beside it.
+
+    What `out` holds already from the same ideas, pool and settings is left as it is. Tables
+    appear whole or not at all; the manifest is `out` + ".manifest.json".
+
+    Raises
+    ------
+    UsageError
+        If `out` or `matches` exists and was made otherwise (without `overwrite`), or has an
+        ending that no writer knows.
+    DataError
+        If the ideas can't be read, or, with `strict`, at the first bad one.
+    StorageError
+        If the file system refuses to write.
+    """
+    began = time.perf_counter()
+    targets = {"scores": out} | ({} if matches is None else {"matches": matches})
+    _check_targets(targets, ideas)
+    work = out.with_name(f".{out.name}.work")
+    with working_folder(work) as folder:
+        if str(ideas) == "-":
+            ideas = _spool(folder / "ideas.jsonl")
+        identity = _identity(scorer, ideas, limit, with_matches=matches is not None)
+        if (done := _existing(targets, identity, overwrite=overwrite)) is not None:
+            return {**done, "already_done": True}
+        tally = Tally(scorer.pool.cutoff, sampling=scorer.search == "index")
+        frames = read_ideas(ideas, batch=BATCH, limit=limit, strict=strict)
+        for part, frame in enumerate(frames):
+            scored = scorer.score_batch(frame)
+            _write_part(scored.scores, folder / f"scores-{part:07d}.parquet")
+            if matches is not None:
+                _write_part(scorer.matches_table(scored), folder / f"matches-{part:07d}.parquet")
+            tally.add(frame, scored)
+            progress(tally.n_ideas, 0)
+        facts = tally.facts()
+        if scorer.search == "index":
+            sample = tally.sample(scorer.pool.vectors.shape[1])
+            facts["index_quality"] = index_quality(
+                scorer.match_vectors(sample), scorer.match_exactly(sample)
+            )
+        return _publish(scorer, folder, targets, identity, facts, began)
+
+
+def _publish(
+    scorer: Scorer,
+    folder: Path,
+    targets: dict[str, Path],
+    identity: dict[str, Any],
+    facts: dict[str, Any],
+    began: float,
+) -> dict[str, Any]:
+    """Join the parts into whole tables; the manifest comes first.
+
+    It holds their hashes, so a table that a kill kept from its place, or an older one that is
+    still there, is seen at the next run and made again.
+    """
+    joined: dict[str, Path] = {}
+    for name, target in targets.items():
+        joined[name] = folder / f"joined{target.suffix}-{name}"
+        with storage_errors(f"write {joined[name]}"):
+            _WRITERS[target.suffix](_parts(folder, name), joined[name])
+    manifest = {
+        "signature": scorer.signature,
+        **identity,
+        **facts,
+        "search": scorer.search,
+        "device": getattr(scorer.encoder, "device", None),
+        "notes": notes(facts, scorer.pool.cutoff),
+        "files": {name: {"name": targets[name].name, **_hashed(joined[name])} for name in targets},
+        "seconds": {k: round(v, 4) for k, v in scorer.seconds.items()}
+        | {"total": round(time.perf_counter() - began, 4)},
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "machine": {"system": platform.platform(), "threads": scorer.threads},
+    }
+    with publish_file(manifest_path(targets["scores"])) as path:
+        path.write_text(json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    for name, target in targets.items():
+        with publish_file(target) as path:
+            shutil.copyfile(joined[name], path)
+    return {**manifest, "already_done": False}
+
+
+def manifest_path(out: Path) -> Path:
+    """Where the manifest of a score table is."""
+    return out.with_name(f"{out.name}.manifest.json")
+
+
+def versions() -> dict[str, str]:
+    """This package's version, Python's, and those of what computes."""
+    found = {"hindsight_fast": __version__, "python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _identity(
+    scorer: Scorer, ideas: Path, limit: int | None, *, with_matches: bool
+) -> dict[str, Any]:
+    """What the tables depend on."""
+    parts = {
+        "ideas": ideas.name,
+        "ideas_blake2b": _hashed(ideas)["blake2b"],
+        "pool": scorer.pool.pool_hash,
+        "encoder": scorer.pool.encoder_fingerprint,
+        "recipe": scorer.pool.recipe,
+        "config": scorer.config.fingerprint(),
+        "text_rule": IDEA_TEXT_VERSION,
+        "limit": limit,
+        "with_matches": with_matches,
+    }
+    return {**parts, "fingerprint": fingerprint({**parts, "signature": scorer.signature})}
+
+
+def _existing(
+    targets: dict[str, Path], identity: dict[str, Any], *, overwrite: bool
+) -> dict[str, Any] | None:
+    """The manifest of a run that made just these files, whole; None: there is work to do."""
+    there = [target for target in targets.values() if target.exists()]
+    if not there:
+        return None
+    manifest = _read_manifest(manifest_path(targets["scores"]))
+    if manifest.get("fingerprint") != identity["fingerprint"]:
+        if overwrite:
+            return None
+        raise UsageError(
+            f"{there[0]} exists and was made from other ideas or settings; "
+            "give --overwrite to replace it, or choose another --out"
+        )
+    for name, target in targets.items():
+        if not target.exists() or _hashed(target).items() - manifest["files"][name].items():
+            return None
+    return manifest
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _check_targets(targets: dict[str, Path], ideas: Path) -> None:
+    for option, target in targets.items():
+        if target.suffix not in _WRITERS:
+            raise UsageError(f"{target}: a table ends in {', '.join(_WRITERS)}")
+        if target.is_dir():
+            raise UsageError(f"{target} is a folder; a file was expected for the {option}")
+        if target.resolve() == ideas.resolve():
+            raise UsageError(f"{target} is the file of ideas itself")
+    if len({target.resolve() for target in targets.values()}) < len(targets):
+        raise UsageError("--out and --matches name the same file")
+
+
+def _write_part(frame: pl.DataFrame, path: Path) -> None:
+    with storage_errors(f"write {path}"):
+        frame.write_parquet(path)
+
+
+def _parts(folder: Path, name: str) -> pl.LazyFrame:
+    files = sorted(folder.glob(f"{name}-*.parquet"))
+    if files:
+        return pl.scan_parquet(files)
+    return pl.LazyFrame(schema=SCORE_SCHEMA if name == "scores" else MATCH_SCHEMA)
+
+
+def _hashed(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
+            return {"size": file.tell(), "blake2b": digest}
+    except OSError as error:
+        raise DataError(f"{path} can't be read: {error.strerror}") from error
+
+
+def _spool(path: Path) -> Path:
+    """Standard input as a file: it's read twice, to name it by its content and to score it."""
+    with storage_errors(f"write {path}"), path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return path

@@ -1,0 +1,270 @@
+"""Ideas to scores: text, vectors, candidates, one kernel, one row of the score table per idea."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hindsight_fast.config import ScoreConfig, usable_threads
+from hindsight_fast.encoding import encode_texts
+from hindsight_fast.errors import ArtefactError, EncoderError, UsageError
+from hindsight_fast.idea_text import idea_texts
+from hindsight_fast.ideas import Idea, ideas_frame
+from hindsight_fast.papers.text import TEXT_VERSION
+from hindsight_fast.pool import Pool
+from hindsight_fast.tables import TEXT_COLUMNS, matches_table, score_table
+from hindsight_kernels import Matches, match, scan
+
+INDEX_CANDIDATES = 3
+"""An index nominates this many times K papers, so that its own order need not be exact."""
+
+AUTO_EXACT_SHARE = 0.1
+"""`search="auto"` scans exactly while that costs at most this share of the encoding."""
+
+
+class TextEncoder(Protocol):
+    """What scoring asks of an encoder (`hindsight_fast.load_encoder` gives one)."""
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def flops_per_text(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One batch of ideas, scored.
+
+    Attributes
+    ----------
+    scores : polars.DataFrame
+        Columns of `tables.SCORE_SCHEMA`, n rows.
+    vectors : ndarray of shape (m, d), float32
+        Unit vectors of the m ideas that could be scored.
+    matches : Matches
+        What the kernel found for those m.
+    scored : ndarray of shape (m,), int64
+        Their places among the n.
+    shapes : list of str
+        What each of the n was made of (`IdeaText.shape`).
+    """
+
+    scores: pl.DataFrame
+    vectors: NDArray[np.float32]
+    matches: Matches
+    scored: NDArray[np.int64]
+    shapes: list[str]
+
+
+class Scorer:
+    """Scores ideas against a pool by the published recipe.
+
+    Parameters
+    ----------
+    pool
+        Where the later papers and their impact are.
+    encoder
+        The encoder that the pool's vectors come from; None if only `score_vectors` is used.
+    k, theta
+        Neighbours looked at and similarity of a match; the pool's own by default.
+    search
+        "exact", "index" or "auto" (exact wherever the scan costs at most a tenth of the encoding).
+    threads
+        At most as many as the process may use; all of them by default.
+
+    Raises
+    ------
+    EncoderError
+        If the encoder is not the one that made the pool's vectors.
+    ArtefactError
+        If the papers' text was cleaned by another rule than ideas are now.
+    UsageError
+        If an index is asked for and the pool has none, or k or theta make no sense.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        encoder: TextEncoder | None = None,
+        *,
+        k: int | None = None,
+        theta: float | None = None,
+        search: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        self.pool = pool
+        self.encoder = encoder
+        self.config = ScoreConfig(
+            k=pool.k if k is None else k,
+            theta=pool.theta if theta is None else theta,
+            search=search,
+        )
+        self.threads = usable_threads(threads)
+        if encoder is not None:
+            _check_same_space(pool, encoder)
+        self.search = self._choose_search(search)
+        self.seconds = {"text": 0.0, "encode": 0.0, "search": 0.0, "match": 0.0, "table": 0.0}
+
+    @property
+    def signature(self) -> str:
+        """One line that says exactly how these scores are made."""
+        return self.pool.signature(self.config.k, self.config.theta, self.search)
+
+    def score(self, ideas: Iterable[Idea] | pl.DataFrame) -> pl.DataFrame:
+        """Score ideas; columns of `tables.SCORE_SCHEMA`, one row per idea in input order.
+
+        A frame must have the columns of `hindsight_fast.ideas.IDEA_SCHEMA` that it knows; the
+        others are taken as absent.
+        """
+        return self.score_batch(ideas_frame(ideas)).scores
+
+    def score_vectors(self, vectors: NDArray[np.float32]) -> pl.DataFrame:
+        """Score ready unit vectors, shape (n, d), float32: the table without the text columns.
+
+        Raises
+        ------
+        UsageError
+            If shape or dtype are others, or a row is not a finite unit vector.
+        """
+        _check_unit_rows(vectors, self.pool.vectors.shape[1])
+        frame = pl.DataFrame(
+            {"idea_id": [str(i) for i in range(len(vectors))]}, schema={"idea_id": pl.String}
+        )
+        rows = np.arange(len(vectors), dtype=np.int64)
+        table = self._table(frame, ["ok"] * len(vectors), rows, self.match_vectors(vectors))
+        return table.drop(TEXT_COLUMNS)
+
+    def score_batch(self, frame: pl.DataFrame) -> Scored:
+        """Score a frame of ideas (all columns of IDEA_SCHEMA), with vectors and matches."""
+        if self.encoder is None:
+            raise UsageError("this Scorer has no encoder: give one, or use score_vectors")
+        with self._timed("text"):
+            texts = idea_texts(*(frame[name].fill_null("").to_list() for name in _TEXT_FIELDS))
+            status = [
+                given if given == "unreadable" else text.status
+                for given, text in zip(frame["status"].to_list(), texts, strict=True)
+            ]
+            scored = np.flatnonzero(np.array(status, dtype=str) == "ok").astype(np.int64)
+        with self._timed("encode"):
+            encoded = encode_texts(self.encoder, [(texts[i].head, texts[i].body) for i in scored])
+        n_tokens = np.zeros(len(texts), dtype=np.int32)
+        truncated = np.zeros(len(texts), dtype=bool)
+        n_tokens[scored] = encoded.n_tokens
+        truncated[scored] = encoded.truncated | np.array([texts[i].cut for i in scored], dtype=bool)
+        matches = self.match_vectors(encoded.vectors)
+        table = self._table(
+            frame.with_columns(pl.Series("n_tokens", n_tokens), pl.Series("truncated", truncated)),
+            status,
+            scored,
+            matches,
+        )
+        return Scored(table, encoded.vectors, matches, scored, [text.shape for text in texts])
+
+    def match_vectors(self, vectors: NDArray[np.float32]) -> Matches:
+        """What the chosen search finds for unit vectors, shape (n, d), float32."""
+        with self._timed("search"):
+            candidates = self._nominate(vectors)
+        with self._timed("match"):
+            return self._decide(vectors, candidates)
+
+    def match_exactly(self, vectors: NDArray[np.float32]) -> Matches:
+        """What the exact scan finds, whatever `search` is; its time is not counted."""
+        return self._decide(vectors, self._scan(vectors))
+
+    def matches_table(self, scored: Scored) -> pl.DataFrame:
+        """The K nearest papers of each scored idea; columns of `tables.MATCH_SCHEMA`."""
+        ids = scored.scores["idea_id"].gather(scored.scored)
+        return matches_table(ids, scored.matches, self.pool, self.config)
+
+    def _nominate(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
+        index = self.pool.index
+        if self.search == "index" and index is not None:
+            return index.search(vectors, INDEX_CANDIDATES * self.config.k, threads=self.threads)
+        return self._scan(vectors)
+
+    def _scan(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
+        pool = self.pool
+        return scan(vectors, pool.vectors, pool.impact, self.config.k, threads=self.threads)
+
+    def _decide(self, vectors: NDArray[np.float32], candidates: NDArray[np.int32]) -> Matches:
+        pool, config = self.pool, self.config
+        return match(
+            vectors,
+            pool.vectors,
+            pool.impact,
+            candidates,
+            config.k,
+            config.theta,
+            threads=self.threads,
+        )
+
+    def _table(
+        self, frame: pl.DataFrame, status: list[str], scored: NDArray[np.int64], matches: Matches
+    ) -> pl.DataFrame:
+        with self._timed("table"):
+            return score_table(frame, status, scored, matches, self.pool, self.config)
+
+    def _choose_search(self, wanted: str) -> str:
+        if self.pool.index is None:
+            if wanted == "index" and self.pool.n_papers > 0:
+                raise UsageError(
+                    "search = index, but the pool has no index: build it with `pool --index`, "
+                    "or score with --search exact"
+                )
+            return "exact"
+        if wanted != "auto":
+            return wanted
+        n, d = self.pool.vectors.shape
+        budget = 0.0 if self.encoder is None else AUTO_EXACT_SHARE * self.encoder.flops_per_text
+        return "exact" if 2.0 * n * d <= budget else "index"
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] += time.perf_counter() - began
+
+
+_TEXT_FIELDS = ("title", "problem", "method", "text")
+_UNIT_TOLERANCE = 1e-3
+
+
+def _check_same_space(pool: Pool, encoder: TextEncoder) -> None:
+    """Vectors of different weights or text rules never meet: their cosines mean nothing."""
+    if encoder.fingerprint != pool.encoder_fingerprint:
+        raise EncoderError(
+            f"the pool's vectors were made by {pool.encoder}@{pool.encoder_fingerprint[:8]}, this "
+            f"encoder is {encoder.name}@{encoder.fingerprint[:8]}: use the same, or encode the "
+            "store again"
+        )
+    if pool.text_version != TEXT_VERSION:
+        raise ArtefactError(
+            f"the papers' text was cleaned by rule {pool.text_version}, ideas would be by "
+            f"{TEXT_VERSION}: build the store again with this version"
+        )
+
+
+def _check_unit_rows(vectors: NDArray[np.float32], dim: int) -> None:
+    if vectors.ndim != 2 or vectors.shape[1] != dim or vectors.dtype != np.float32:
+        raise UsageError(
+            f"vectors have shape {vectors.shape} and dtype {vectors.dtype}; "
+            f"(n, {dim}) and float32 were expected"
+        )
+    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    bad = np.flatnonzero(~(np.abs(norms - 1.0) <= _UNIT_TOLERANCE))  # catches NaN as well
+    if bad.size:
+        raise UsageError(
+            f"vector {bad[0]} has norm {norms[bad[0]]:.4g}, and {bad.size} in all are no unit "
+            "vectors: normalise them first"
+        )

@@ -1,0 +1,156 @@
+"""What the summary of a scoring run says, gathered batch by batch in constant memory."""
+
+import math
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hindsight_fast.papers import dates
+from hindsight_fast.scoring import Scored
+from hindsight_kernels import Matches
+
+RECALL_SAMPLE = 256
+"""Ideas of a run with an index that are scanned exactly as well, to say what the index cost."""
+
+SAMPLE_SEED = 20230601
+
+
+@dataclass(slots=True)
+class SystemTally:
+    """One system's ideas; a difference in text shape can masquerade as one in quality."""
+
+    n: int = 0
+    n_scored: int = 0
+    n_matched: int = 0
+    n_truncated: int = 0
+    sum_score: float = 0.0
+    sum_tokens: int = 0
+    shapes: dict[str, int] = field(default_factory=dict[str, int])
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Count the rows of a score table, with the column `shape` beside."""
+        scored = rows.filter(pl.col("score").is_not_null())
+        self.n += rows.height
+        self.n_scored += scored.height
+        self.n_matched += int(scored["matched"].sum())
+        self.n_truncated += int(scored["truncated"].sum())
+        self.sum_score += math.fsum(scored["score"].to_list())
+        self.sum_tokens += sum(scored["n_tokens"].to_list())
+        for shape in scored["shape"].to_list():
+            self.shapes[shape] = self.shapes.get(shape, 0) + 1
+
+    def facts(self) -> dict[str, Any]:
+        """Counts and means; a mean of nothing is null."""
+        scored = self.n_scored
+        return {
+            "n": self.n,
+            "n_scored": scored,
+            "n_matched": self.n_matched,
+            "mean_score": self.sum_score / scored if scored else None,
+            "n_truncated": self.n_truncated,
+            "mean_tokens": self.sum_tokens / scored if scored else None,
+            "shapes": dict(sorted(self.shapes.items())),
+        }
+
+
+class Tally:
+    """Everything that is counted over a run.
+
+    Parameters
+    ----------
+    cutoff
+        T; an idea that knows of that day or later is counted.
+    sampling
+        Keep a random sample of vectors for `index_quality`.
+    """
+
+    def __init__(self, cutoff: date, *, sampling: bool) -> None:
+        self.cutoff = cutoff
+        self.systems: dict[str | None, SystemTally] = {}
+        self.statuses: dict[str, int] = {}
+        self.n_ideas = 0
+        self.n_scored = 0
+        self.n_informed = 0
+        self.n_saturated = 0
+        self._rng = np.random.default_rng(SAMPLE_SEED)
+        self._sampling = sampling
+        self._sample: list[NDArray[np.float32]] = []
+
+    def add(self, ideas: pl.DataFrame, scored: Scored) -> None:
+        """Count one batch."""
+        table = scored.scores.with_columns(pl.Series("shape", scored.shapes))
+        for (name,), rows in table.group_by("system", maintain_order=True):
+            key = None if name is None else str(name)
+            self.systems.setdefault(key, SystemTally()).add(rows)
+        for status in table["status"].to_list():
+            self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.n_saturated += int(table["saturated"].fill_null(False).sum())
+        self.n_informed += _n_informed(ideas["knowledge_date"], self.cutoff)
+        self.n_ideas += table.height
+        for vector in scored.vectors:  # reservoir sampling (Vitter 1985, algorithm R)
+            self.n_scored += 1
+            if len(self._sample) < RECALL_SAMPLE and self._sampling:
+                self._sample.append(vector)
+            elif self._sampling and (at := int(self._rng.integers(self.n_scored))) < RECALL_SAMPLE:
+                self._sample[at] = vector
+
+    def sample(self, dim: int) -> NDArray[np.float32]:
+        """The sampled vectors, shape (at most RECALL_SAMPLE, dim)."""
+        return np.array(self._sample, dtype=np.float32).reshape(-1, dim)
+
+    def facts(self) -> dict[str, Any]:
+        """Counts over all ideas and by system."""
+        return {
+            "counts": {
+                "ideas": self.n_ideas,
+                "scored": self.n_scored,
+                "by_status": dict(sorted(self.statuses.items())),
+                "knowledge_on_or_after_cutoff": self.n_informed,
+                "saturated": self.n_saturated,
+            },
+            "systems": [{"system": name, **tally.facts()} for name, tally in self.systems.items()],
+        }
+
+
+def index_quality(found: Matches, exact: Matches) -> dict[str, Any]:
+    """What the index lost on a sample: recall@K of the neighbours, share of equal scores."""
+    both = [np.isin(e[e >= 0], f) for e, f in zip(exact.rows, found.rows, strict=True)]
+    hits, wanted = sum(int(b.sum()) for b in both), sum(b.size for b in both)
+    return {
+        "n_sampled": len(both),
+        "recall": hits / wanted if wanted else None,
+        "equal_scores": float(np.mean(found.scores == exact.scores)) if both else None,
+    }
+
+
+def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
+    """What a reader must know before believing the means, a sentence each."""
+    counts, lines = facts["counts"], list[str]()
+    unscored = {s: n for s, n in counts["by_status"].items() if s not in ("ok", "empty_pool")}
+    if unscored:
+        listed = ", ".join(f"{n:,} {status.replace('_', ' ')}" for status, n in unscored.items())
+        lines.append(f"not scored, left out of means: {listed}")
+    if counts["by_status"].get("empty_pool"):
+        lines.append("the pool has no papers, so every score is 0 (status empty_pool)")
+    if informed := counts["knowledge_on_or_after_cutoff"]:
+        lines.append(f"{informed:,} ideas know of {cutoff} or later: scored, but no forecasts")
+    if saturated := counts["saturated"]:
+        lines.append(f"{saturated:,} ideas match all K nearest papers: more impact may lie beyond")
+    quality = facts.get("index_quality")
+    if quality and quality["recall"] is not None:
+        lines.append(
+            f"against the exact scan, on {quality['n_sampled']} sampled ideas: recall@K "
+            f"{quality['recall']:.4f}, equal scores {100 * quality['equal_scores']:.1f}%"
+        )
+    return lines
+
+
+def _n_informed(written: pl.Series, cutoff: date) -> int:
+    """Ideas whose knowledge may reach the cutoff: the last day of what is written counts."""
+    found = dates.parse(written, date.today())
+    last = found.select(dates.end(pl.col("start"), pl.col("precision")).alias("last"))["last"]
+    return int((last >= cutoff).sum())
