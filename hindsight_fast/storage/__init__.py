@@ -20,7 +20,13 @@ from hindsight_fast.storage._manifests import (
     read_manifest,
     verify_folder,
 )
-from hindsight_fast.storage._publishing import Staging, existing, publish, publish_file
+from hindsight_fast.storage._publishing import (
+    Staging,
+    existing,
+    publish,
+    publish_file,
+    working_folder,
+)
 from hindsight_fast.storage._user import full_hash_once, home
 
 __all__ = [
@@ -39,4 +45,5 @@ __all__ = [
     "read_manifest",
     "storage_errors",
     "verify_folder",
+    "working_folder",
 ]

@@ -119,6 +119,25 @@ def publish(
 
 
 @contextlib.contextmanager
+def working_folder(path: Path) -> Generator[Path]:
+    """Give an empty folder at `path` for the parts of a job; it is gone afterwards.
+
+    What a killed process left there is wiped first; a folder of others is refused.
+
+    Raises
+    ------
+    StorageError
+        No space, no rights, or another process is working there.
+    """
+    path = Path(os.path.realpath(path))
+    with storage_errors(f"work in {path}"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _locked_folder(path) as folder:
+            yield folder
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
 def _locked_folder(folder: Path) -> Generator[Path]:
     """Make `folder` empty and ours alone; after an exception it is gone.
 

@@ -1,0 +1,26 @@
+"""Papers in order of date, and their vectors.
+
+A store is a folder: `papers.parquet` (all columns, in row order), `rejects.parquet`, `dates.npy`
+and `citations.npy`, the two `lookup-*.npy` that name single papers without reading a table, and
+`vectors/ENCODER/`, each an artefact of its own. Rows are sorted by the start of the date's
+interval, then by id, undated last: the papers of a window are a slice.
+
+A store has two identities: `content_id` (ordered ids and texts; what vectors depend on) and
+`facts_id` (dates, venues, citations, status; what impact depends on).
+"""
+
+from hindsight_fast.store._build import build_store
+from hindsight_fast.store._identity import content_id, facts_id
+from hindsight_fast.store._read import UNDATED, Store, Vectors, days
+from hindsight_fast.store._verify import verify_store
+
+__all__ = [
+    "UNDATED",
+    "Store",
+    "Vectors",
+    "build_store",
+    "content_id",
+    "days",
+    "facts_id",
+    "verify_store",
+]

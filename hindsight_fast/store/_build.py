@@ -1,0 +1,110 @@
+"""From a table of papers to a store."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from hindsight_fast.config import fingerprint
+from hindsight_fast.errors import DataError
+from hindsight_fast.papers import venues
+from hindsight_fast.papers.schema import PAPER_SCHEMA, REJECT_SCHEMA, PaperTable
+from hindsight_fast.papers.text import TEXT_VERSION
+from hindsight_fast.storage import create_array, existing, publish
+from hindsight_fast.store._identity import columns_hash, content_id, facts_id
+from hindsight_fast.store._lookup import write_lookup
+from hindsight_fast.store._read import CITATIONS, DATES, KIND, PAPERS, REJECTS, UNDATED, Store
+
+ROW_GROUP = 16_384  # rows that are read together when a slice of papers is
+
+
+def build_store(table: PaperTable, out: Path, *, overwrite: bool = False) -> Store:
+    """Order papers by date and write them as a store; the same papers give the same bytes.
+
+    A store that already holds just these papers is opened and nothing is written.
+
+    Parameters
+    ----------
+    table
+        Papers in any order, with distinct ids.
+    out
+        The folder to make.
+    overwrite
+        Replace another store that is there, with the vectors in it.
+
+    Raises
+    ------
+    DataError
+        An id is missing or comes twice.
+    UsageError
+        `out` holds something else.
+    StorageError
+        No space, no rights, or another process is writing there.
+    """
+    papers = table.papers.select(list(PAPER_SCHEMA)).sort("date", "id", nulls_last=True)
+    rejects = table.rejects.select(list(REJECT_SCHEMA)).sort("file", "line", "reason", "record")
+    _check_ids(papers["id"])
+    ids = {"content_id": content_id(papers, TEXT_VERSION), "facts_id": facts_id(papers)}
+    counts = dict(sorted(table.counts.items()))
+    mark = fingerprint(
+        [
+            ids,
+            counts,
+            columns_hash(papers, papers.columns, ""),
+            columns_hash(rejects, rejects.columns, ""),
+        ]
+    )
+    if existing(out, KIND, mark, overwrite=overwrite) is not None:
+        return Store.open(out)
+    with publish(out, KIND, mark, overwrite=overwrite) as staging:
+        folder = staging.folder
+        _write_parquet(papers, folder / PAPERS)
+        _write_parquet(rejects, folder / REJECTS)
+        n = papers.height
+        days = papers["date"].to_physical().fill_null(UNDATED)
+        create_array(folder / DATES, np.int32, (n,))[:] = days
+        create_array(folder / CITATIONS, np.int64, (n,))[:] = papers["citations"].fill_null(-1)
+        staging.body |= ids | {
+            "n": n,
+            "text_version": TEXT_VERSION,
+            "lookup_bytes": write_lookup(papers, folder),
+            "counts": counts,
+            "coverage": _coverage(papers),
+        }
+    return Store.open(out)
+
+
+def _check_ids(ids: pl.Series) -> None:
+    if ids.null_count():
+        raise DataError(f"{ids.null_count()} papers have no id")
+    repeated = ids.filter(ids.is_duplicated())
+    if len(repeated):
+        raise DataError(f"the id {repeated[0]!r} comes {(ids == repeated[0]).sum()} times")
+
+
+def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
+    """Write with every setting fixed, so that equal tables are equal bytes."""
+    frame.rechunk().write_parquet(
+        path, compression="zstd", compression_level=3, statistics=False, row_group_size=ROW_GROUP
+    )
+
+
+def _coverage(papers: pl.DataFrame) -> dict[str, Any]:
+    known = papers["citations"].is_not_null()
+    venue = venues.is_known(papers["venue"])
+    return {
+        "status": tally(papers["status"]),
+        "date_kind": tally(papers["date_kind"]),
+        "date_precision": tally(papers["date_precision"]),
+        "undated": papers["date"].null_count(),
+        "citations_known": int(known.sum()),
+        "venue_known": int(venue.sum()),
+        "both_known": int((known & venue).sum()),
+    }
+
+
+def tally(values: pl.Series) -> dict[str, int]:
+    """Count the values of a column of text, nulls left out, in alphabetical order."""
+    counted = values.drop_nulls().value_counts().sort(values.name)
+    return dict(zip(counted[values.name].to_list(), counted["count"].to_list(), strict=True))

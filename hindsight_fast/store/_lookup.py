@@ -1,0 +1,57 @@
+"""Names and places of single papers, straight from mapped files.
+
+All texts of a paper lie together in one flat array of UTF-8 bytes; a second array holds where each
+of them starts. Fetching a few papers touches a few pages and no more private memory than they
+need (a table in an Arrow file would be read as a whole: polars no longer maps such files).
+"""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hindsight_fast.storage import create_array, map_array
+
+TEXTS = ("id", "title", "venue", "url", "date_precision")
+TEXT_FILE = "lookup-text.npy"
+STARTS_FILE = "lookup-starts.npy"
+_CHUNK = 65_536  # rows written at a time
+_WIDTH = len(TEXTS)
+
+
+def write_lookup(papers: pl.DataFrame, folder: Path) -> int:
+    """Write both files; returns the number of bytes of text."""
+    texts = papers.select(pl.col(TEXTS).fill_null(""))
+    lengths = texts.select(pl.all().str.len_bytes().cast(pl.Int64)).to_numpy()
+    starts = create_array(folder / STARTS_FILE, np.int64, (lengths.size + 1,))
+    np.cumsum(lengths.reshape(-1), out=starts[1:])
+    total = int(starts[-1])
+    flat = create_array(folder / TEXT_FILE, np.uint8, (total,))
+    for row in range(0, texts.height, _CHUNK):
+        joined = texts[row : row + _CHUNK].select(pl.concat_str(pl.all())).to_series()
+        chunk = "".join(joined).encode()
+        at = int(starts[row * _WIDTH])
+        flat[at : at + len(chunk)] = np.frombuffer(chunk, np.uint8)
+    return total
+
+
+class Lookup:
+    """The two files of a store of `n` papers with `n_bytes` of text, mapped."""
+
+    def __init__(self, folder: Path, n: int, n_bytes: int) -> None:
+        self._starts: NDArray[np.int64] = map_array(
+            folder / STARTS_FILE, np.int64, (n * _WIDTH + 1,)
+        )
+        self._text: NDArray[np.uint8] = map_array(folder / TEXT_FILE, np.uint8, (n_bytes,))
+
+    def texts(self, rows: NDArray[np.int64]) -> pl.DataFrame:
+        """Return the columns `TEXTS` of these rows; an empty text is null."""
+        columns: dict[str, list[str | None]] = {name: [] for name in TEXTS}
+        for bounds in self._starts[rows[:, None] * _WIDTH + np.arange(_WIDTH + 1)]:
+            start = bounds[0]
+            raw = self._text[start : bounds[-1]].tobytes()
+            ends = (bounds - start).tolist()
+            for name, low, high in zip(TEXTS, ends, ends[1:], strict=False):
+                columns[name].append(raw[low:high].decode(errors="replace") or None)
+        return pl.DataFrame(columns, schema=dict.fromkeys(TEXTS, pl.String))

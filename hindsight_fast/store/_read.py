@@ -1,0 +1,218 @@
+"""A store and its vectors, opened."""
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hindsight_fast.errors import ArtefactError, UsageError
+from hindsight_fast.storage import Manifest, map_array, open_folder, storage_errors
+from hindsight_fast.store._lookup import Lookup
+
+KIND = "store"
+VECTORS_KIND = "vectors"
+PAPERS, REJECTS = "papers.parquet", "rejects.parquet"
+DATES, CITATIONS, VECTORS = "dates.npy", "citations.npy", "vectors.npy"
+UNDATED = np.iinfo(np.int32).max
+MAX_PAPERS = 2**31 - 1
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_EPOCH = dt.date(1970, 1, 1)
+
+
+def days(date: dt.date) -> int:
+    """Return the number of days since 1970-01-01."""
+    return (date - _EPOCH).days
+
+
+class Vectors:
+    """The vectors of one encoder, a row for each paper of the store.
+
+    Attributes
+    ----------
+    array : ndarray of shape (n, dim), float32, read-only
+        Unit rows, mapped; a row of zeros where the paper was not encoded.
+    manifest : Manifest
+    fingerprint : str
+        Of papers, encoder and `since` together.
+    encoder, encoder_fingerprint : str
+        The encoder's name, and what its vectors depend on.
+    theta : float
+        The similarity of a match that the encoder's card recommends.
+    since : datetime.date or None
+        Papers before this date were not encoded.
+    """
+
+    def __init__(self, folder: Path, content_id: str, n: int) -> None:
+        self.manifest = manifest = open_folder(folder, VECTORS_KIND)
+        rows = manifest.integer("n", high=MAX_PAPERS)
+        if rows != n:
+            raise ArtefactError(
+                f"{folder}: row count mismatch, {rows} vectors for {n} papers; encode again"
+            )
+        if manifest.text("content_id") != content_id:
+            raise ArtefactError(
+                f"{folder} was made from other papers or other texts than this store holds; "
+                "encode again"
+            )
+        self.fingerprint = manifest.fingerprint
+        self.encoder = manifest.text("encoder", 64)
+        self.encoder_fingerprint = manifest.text("encoder_fingerprint", 128)
+        self.theta = manifest.real("theta", -1, 1)
+        self.dim = manifest.integer("dim", 1, 65_536)
+        self.since = date_in(manifest, "since") if manifest.body.get("since") else None
+        self.array: NDArray[np.float32] = map_array(folder / VECTORS, np.float32, (n, self.dim))
+
+
+class Store:
+    """Papers in order of date; use `Store.open`.
+
+    Attributes
+    ----------
+    path : Path
+    manifest : Manifest
+    n : int
+        Number of papers.
+    content_id, facts_id : str
+        Hashes of ids and texts, and of all other facts.
+    text_version : int
+        The rule by which the texts were cleaned.
+    dates : ndarray of shape (n,), int32, read-only
+        First day of each paper's date, in days since 1970-01-01; `UNDATED` for none. Ascending.
+    citations : ndarray of shape (n,), int64, read-only
+        -1 where unknown.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.n = manifest.integer("n", high=MAX_PAPERS)
+        self.content_id = manifest.text("content_id", 64)
+        self.facts_id = manifest.text("facts_id", 64)
+        self.text_version = manifest.integer("text_version")
+        self.dates: NDArray[np.int32] = map_array(path / DATES, np.int32, (self.n,))
+        self.citations: NDArray[np.int64] = map_array(path / CITATIONS, np.int64, (self.n,))
+        self._lookup = Lookup(path, self.n, manifest.integer("lookup_bytes"))
+
+    @classmethod
+    def open(cls, path: Path) -> "Store":
+        """Open a store; its files are mapped, not read.
+
+        Raises
+        ------
+        ArtefactError
+            It is missing, damaged, or something else.
+        """
+        path = Path(path)
+        return cls(path, open_folder(path, KIND))
+
+    def papers(
+        self, columns: Sequence[str] | None = None, start: int = 0, stop: int | None = None
+    ) -> pl.DataFrame:
+        """Read rows [start, stop) of the table of papers.
+
+        Parameters
+        ----------
+        columns
+            Some of `PAPER_SCHEMA`, all by default.
+        """
+        lazy = pl.scan_parquet(self.path / PAPERS, glob=False, hive_partitioning=False)
+        lazy = lazy.slice(start, (self.n if stop is None else stop) - start)
+        with storage_errors(f"read {self.path / PAPERS}"):
+            try:
+                return (lazy if columns is None else lazy.select(columns)).collect()
+            except pl.exceptions.PolarsError as error:
+                raise ArtefactError(
+                    f"{self.path / PAPERS} can't be read: {str(error)[:200]}"
+                ) from error
+
+    def lookup(self, rows: NDArray[np.integer[Any]]) -> pl.DataFrame:
+        """Name a few papers: id, title, venue, date, date_precision, citations, url.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (m,)
+            Rows of the store, in any order.
+
+        Raises
+        ------
+        IndexError
+            A row is negative or too large.
+        """
+        wanted = rows.astype(np.int64)
+        if wanted.size and (wanted.min() < 0 or wanted.max() >= self.n):
+            raise IndexError(f"rows must be from 0 to {self.n - 1}")
+        texts = self._lookup.texts(wanted)
+        facts = pl.DataFrame({"date": self.dates[wanted], "citations": self.citations[wanted]})
+        return texts.with_columns(
+            pl.when(facts["date"] != UNDATED).then(facts["date"]).cast(pl.Date).alias("date"),
+            pl.when(facts["citations"] >= 0).then(facts["citations"]).alias("citations"),
+        ).select("id", "title", "venue", "date", "date_precision", "citations", "url")
+
+    def window(self, start: dt.date, until: dt.date) -> tuple[int, int]:
+        """Return the rows [low, high) of the papers whose date starts on start ... until."""
+        low = int(np.searchsorted(self.dates, np.int32(days(start)), "left"))
+        high = int(np.searchsorted(self.dates, np.int32(days(until)), "right"))
+        return low, max(low, high)
+
+    def encoders(self) -> list[str]:
+        """Return the names of the encoders whose vectors are here."""
+        folder = self.path / "vectors"
+        with storage_errors(f"read {folder}"):
+            if not folder.is_dir():
+                return []
+            found = [f.name for f in folder.iterdir() if (f / "manifest.json").exists()]
+        return sorted(name for name in found if _NAME.fullmatch(name))
+
+    def vectors_folder(self, encoder: str) -> Path:
+        """Return where the vectors of an encoder belong.
+
+        Raises
+        ------
+        UsageError
+            That is no name of an encoder.
+        """
+        if not _NAME.fullmatch(encoder):
+            raise UsageError(f"{encoder!r} is no name of an encoder")
+        return self.path / "vectors" / encoder
+
+    def vectors(self, encoder: str | None = None) -> Vectors:
+        """Open the vectors of an encoder, which may be left out where there is just one.
+
+        Raises
+        ------
+        UsageError
+            No such vectors are here, or several and none was named.
+        ArtefactError
+            They are damaged, or belong to other papers.
+        """
+        here = self.encoders()
+        listed = ", ".join(here) or "none"
+        if encoder is None:
+            if len(here) > 1:
+                raise UsageError(f"{self.path} has vectors of {listed}; name one with --encoder")
+            if not here:
+                raise UsageError(
+                    f"{self.path} has no vectors yet; make them with "
+                    f"`hindsight-fast embed {self.path} --encoder NAME`"
+                )
+            encoder = here[0]
+        folder = self.vectors_folder(encoder)
+        if encoder not in here:
+            raise UsageError(
+                f"{self.path} has no vectors of {encoder} (it has: {listed}); make them with "
+                f"`hindsight-fast embed {self.path} --encoder {encoder}`"
+            )
+        return Vectors(folder, self.content_id, self.n)
+
+
+def date_in(manifest: Manifest, key: str) -> dt.date:
+    """Read a date from a manifest's body."""
+    try:
+        return dt.date.fromisoformat(manifest.text(key, 10))
+    except ValueError:
+        raise ArtefactError(f"{manifest.folder}: '{key}' is no date") from None

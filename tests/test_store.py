@@ -1,0 +1,141 @@
+"""Papers in order of date, the same bytes for the same papers, named without reading a table."""
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from hindsight_fast.errors import ArtefactError, DataError, StorageError, UsageError
+from hindsight_fast.store import UNDATED, Store, build_store, content_id, facts_id, verify_store
+from paper_tables import paper, table
+
+ROWS = [
+    paper(3, title="Ünïcode ∑ título", venue="NeurIPS"),
+    paper(1, date=None, date_precision=None, date_kind=None),
+    paper(2, id="b", date=dt.date(2023, 1, 1), date_precision="year", date_kind="year"),
+    paper(2, id="a", date=dt.date(2023, 1, 1), citations=None, url="https://example.org/a"),
+    paper(4, abstract=None, status="title_only", venue="Workshop on \U0001f600"),
+    paper(5, date=dt.date(1912, 6, 23)),
+]
+
+
+def test_rows_are_ordered_by_date_and_id(tmp_path: Path) -> None:
+    store = build_store(table(ROWS, n_rejects=2), tmp_path / "store")
+    assert store.papers(["id"])["id"].to_list() == ["p0005", "a", "b", "p0003", "p0004", "p0001"]
+    assert store.dates[-1] == UNDATED and (np.diff(store.dates) >= 0).all()
+    assert store.citations.tolist() == [5, -1, 2, 3, 4, 1]
+    assert store.n == 6
+    coverage = store.manifest.table("coverage")
+    assert coverage["status"] == {"ok": 5, "title_only": 1}
+    assert coverage["undated"] == 1 and coverage["citations_known"] == 5
+    assert store.manifest.table("counts")["n_rejects"] == 2
+    assert pl.read_parquet(tmp_path / "store" / "rejects.parquet").height == 2
+    assert verify_store(tmp_path / "store") == ["6 files", "6 papers"]
+
+
+def test_lookup_names_papers_as_the_table_does(tmp_path: Path) -> None:
+    store = build_store(table(ROWS), tmp_path / "store")
+    rows = np.array([4, 0, 5, 1, 1])
+    found = store.lookup(rows)
+    assert found.equals(store.papers(found.columns)[rows.tolist()])
+    assert store.lookup(np.array([], np.int32)).schema == found.schema
+    for bad in (-1, 6):
+        with pytest.raises(IndexError):
+            store.lookup(np.array([bad]))
+
+
+def test_a_window_is_a_slice(tmp_path: Path) -> None:
+    store = build_store(table(ROWS), tmp_path / "store")
+    day = dt.date
+    assert store.window(day(2023, 1, 1), day(2023, 1, 1)) == (1, 3)
+    assert store.window(day(2023, 1, 2), day(2023, 6, 3)) == (3, 3)
+    assert store.window(day(1, 1, 1), day(9999, 12, 31)) == (0, 5)  # undated ones never
+    assert store.window(day(2024, 1, 1), day(2023, 1, 1)) == (5, 5)
+
+
+def test_the_same_papers_are_the_same_bytes(tmp_path: Path) -> None:
+    many = [paper(i, date=dt.date(2023, 1, 1 + i % 9)) for i in range(200)]
+    one = build_store(table(many), tmp_path / "one")
+    two = build_store(table(many[::-1]), tmp_path / "two")
+    for name in one.manifest.files:
+        assert (one.path / name).read_bytes() == (two.path / name).read_bytes(), name
+    assert one.manifest.fingerprint == two.manifest.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("change", "content", "facts"),
+    [
+        ({"citations": 9}, False, True),
+        ({"citations": None}, False, True),
+        ({"venue": "ICML"}, False, True),
+        ({"date": dt.date(2023, 7, 1)}, False, True),
+        ({"title": "Other"}, True, False),
+        ({"abstract": ""}, True, False),
+        ({"abstract": None}, True, False),
+        ({"id": "q"}, True, True),
+        ({"authors": ["A. One B. Two"]}, False, False),
+    ],
+)
+def test_identities(change: dict[str, Any], content: bool, facts: bool) -> None:
+    before, after = table([paper(1), paper(2)]).papers, table([paper(1, **change), paper(2)]).papers
+    assert (content_id(before, 1) != content_id(after, 1)) == content
+    assert (facts_id(before) != facts_id(after)) == facts
+    assert content_id(before, 1) != content_id(before, 2)
+
+
+def test_text_moved_between_fields_is_other_content() -> None:
+    one = table([paper(1, title="ab", abstract="c"), paper(2, title="d", abstract="e")]).papers
+    two = table([paper(1, title="a", abstract="bc"), paper(2, title="d", abstract="e")]).papers
+    assert content_id(one, 1) != content_id(two, 1)
+
+
+def test_an_existing_store_is_opened_or_kept(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    first = build_store(table(ROWS), path)
+    inode = (path / "papers.parquet").stat().st_ino
+    assert build_store(table(ROWS[::-1]), path).content_id == first.content_id
+    assert (path / "papers.parquet").stat().st_ino == inode
+    with pytest.raises(UsageError, match="--overwrite"):
+        build_store(table(ROWS[:3]), path)
+    assert build_store(table(ROWS[:3]), path, overwrite=True).n == 3
+    assert first.lookup(np.array([0]))["id"].to_list() == ["p0005"]  # still its own files
+
+
+def test_no_papers_are_a_store(tmp_path: Path) -> None:
+    store = build_store(table([]), tmp_path / "store")
+    assert store.n == 0 and store.papers().height == 0
+    assert store.window(dt.date(2023, 1, 1), dt.date(2024, 1, 1)) == (0, 0)
+    assert store.lookup(np.array([], np.int64)).height == 0
+    verify_store(tmp_path / "store")
+
+
+def test_ids_must_be_there_once(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="'p0001' comes 2 times"):
+        build_store(table([paper(1), paper(1)]), tmp_path / "store")
+    with pytest.raises(DataError, match="no id"):
+        build_store(table([paper(1, id=None)]), tmp_path / "store")
+    with pytest.raises(StorageError):
+        build_store(table([paper(1)]), Path("/proc/store"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_encoders_are_asked_for_by_name(tmp_path: Path) -> None:
+    store = build_store(table(ROWS), tmp_path / "store")
+    assert store.encoders() == []
+    for name in (None, "minilm"):
+        with pytest.raises(UsageError, match="hindsight-fast embed"):
+            store.vectors(name)
+    with pytest.raises(UsageError, match="no name"):
+        store.vectors("../../elsewhere")
+
+
+@pytest.mark.parametrize("name", ["papers.parquet", "lookup-text.npy", "dates.npy"])
+def test_files_of_another_store_are_refused(tmp_path: Path, name: str) -> None:
+    one = build_store(table([paper(1), paper(2)]), tmp_path / "one")
+    two = build_store(table([paper(1, title="Other"), paper(3, citations=7)]), tmp_path / "two")
+    (one.path / name).write_bytes((two.path / name).read_bytes())
+    with pytest.raises(ArtefactError, match=name):
+        Store.open(one.path)
