@@ -52,6 +52,8 @@ class PaperTable:
         One row per record that is no paper, columns of `REJECT_SCHEMA`.
     counts : dict of str to int
         At least ``n_in``, ``n_papers``, ``n_merged`` and ``n_rejects``.
+    ignored : tuple of str
+        Columns of the sources that are not ours, by name.
 
     Raises
     ------
@@ -62,6 +64,7 @@ class PaperTable:
     papers: pl.DataFrame
     rejects: pl.DataFrame
     counts: dict[str, int] = field(default_factory=dict[str, int])
+    ignored: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         counts = self.counts

@@ -1,0 +1,317 @@
+"""Which records are one paper, and what the one paper says.
+
+Two records are the same paper where they share
+
+- a DOI or an arXiv id (a number that more than `LARGEST` records share is no paper's own: the DOI
+  of a volume);
+- an id and a normalised title;
+- a normalised title, with years at most 1 apart, 2 if one of them is a preprint. Years are
+  compared with the earliest of the group, so that a title that returns every year does not chain.
+  Generic titles ("Preface"), titles that more than `LARGEST` records share, and those whose known
+  first authors differ never merge by title alone. A record without any year merges by title only
+  where the abstract is the same too.
+
+The group's date is chosen by `dates.choose`; its citations are the largest count of one record,
+with that record's source and day, never a sum; its venue is a top one before another known one
+before a preprint server; its abstract the longest; all else comes from the best record (DOI,
+venue, arXiv id, citations, then the smaller id), gaps filled from the next best. A retraction of
+one record retracts all.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hindsight_fast.papers import dates, identifiers, text, venues
+from hindsight_fast.papers.schema import PAPER_SCHEMA
+
+LARGEST: Final = 20
+"""More records than this with one title, DOI or arXiv id are no copies of one paper."""
+
+_GENERIC = frozenset(
+    [
+        "abstract",
+        "acknowledgement",
+        "acknowledgements",
+        "acknowledgment",
+        "acknowledgments",
+        "announcement",
+        "announcements",
+        "appendix",
+        "authorindex",
+        "background",
+        "backmatter",
+        "bookreview",
+        "bookreviews",
+        "callforpapers",
+        "comment",
+        "commentary",
+        "comments",
+        "conclusion",
+        "conclusions",
+        "contents",
+        "copyright",
+        "corrections",
+        "correction",
+        "corrigendum",
+        "cover",
+        "discussion",
+        "editorial",
+        "editorialboard",
+        "editorsnote",
+        "errata",
+        "erratum",
+        "foreword",
+        "frontmatter",
+        "generalintroduction",
+        "guesteditorial",
+        "guesteditorsintroduction",
+        "index",
+        "inmemoriam",
+        "introduction",
+        "invitedtalk",
+        "invitedtalks",
+        "issue",
+        "keynote",
+        "keynotes",
+        "keynotespeech",
+        "lettertotheeditor",
+        "letters",
+        "listofauthors",
+        "listofreviewers",
+        "masthead",
+        "messagefromthechairs",
+        "news",
+        "notes",
+        "notitle",
+        "obituary",
+        "organizingcommittee",
+        "overview",
+        "panel",
+        "paperwithdrawn",
+        "poster",
+        "posters",
+        "preface",
+        "prefaces",
+        "programcommittee",
+        "programme",
+        "references",
+        "reply",
+        "response",
+        "retracted",
+        "retraction",
+        "review",
+        "reviewers",
+        "reviews",
+        "specialissue",
+        "subjectindex",
+        "summary",
+        "supplementarymaterial",
+        "tableofcontents",
+        "titlepage",
+        "tutorial",
+        "tutorials",
+        "untitled",
+        "welcome",
+        "welcomemessage",
+        "withdrawn",
+        "workshop",
+        "workshops",
+    ]
+)
+_GENERIC_START = r"^(?:prefaceto|forewordto|proceedingsof|frontmatter|tableofcontents)"
+
+
+class Merged(NamedTuple):
+    """Papers after merging.
+
+    Attributes
+    ----------
+    papers : polars.DataFrame
+        Columns of `PAPER_SCHEMA`, ordered by id; ids are unique.
+    n_merged : int
+        Records that became part of another.
+    n_suffixed : int
+        Papers whose id belonged to several and got a suffix.
+    n_made : int
+        Records without an id, which got one.
+    n_too_many : int
+        Records of a title, DOI or arXiv id that more than `LARGEST` share.
+    """
+
+    papers: pl.DataFrame
+    n_merged: int
+    n_suffixed: int
+    n_made: int
+    n_too_many: int
+
+
+def merge(papers: pl.DataFrame) -> Merged:
+    """Merge the records of each paper into one.
+
+    Parameters
+    ----------
+    papers : polars.DataFrame
+        Columns of `PAPER_SCHEMA`; ids may be null or repeat. The order of rows does not matter.
+
+    Returns
+    -------
+    Merged
+    """
+    papers, n_made = identifiers.fill_missing(papers)
+    keys = text.title_key(papers["title"])
+    keyed = papers.with_columns(key=keys, identity=keys.fill_null(papers["title"]))
+    keyed, n_suffixed = identifiers.tell_apart(keyed, "identity")
+    edges, n_too_many = _edges(keyed)
+    groups = _components(keyed.height, edges)
+    size = pl.Series(np.bincount(groups, minlength=keyed.height)[groups])
+    plain = keyed.select(list(PAPER_SCHEMA))
+    together = plain.with_columns(group=pl.Series(groups)).filter(size > 1)
+    merged = pl.concat([plain.filter(size == 1), _one_each(together)]).sort("id")
+    return Merged(merged, papers.height - merged.height, n_suffixed, n_made, n_too_many)
+
+
+def _edges(papers: pl.DataFrame) -> tuple[NDArray[np.int64], int]:
+    """Pairs of row numbers that are the same paper, and how many rows shared too much."""
+    rows = papers.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
+    pairs: list[NDArray[np.int64]] = []
+    too_many = 0
+    for name in ("doi", "arxiv_id"):
+        having = rows.drop_nulls(name).select("row", name)
+        shared = having.filter(pl.len().over(name).is_between(2, LARGEST))
+        too_many += having.filter(pl.len().over(name) > LARGEST).height
+        pairs.append(_stars(shared, [name]))
+    pairs.append(_stars(rows.select("row", "id", "identity"), ["id", "identity"]))
+    titled = _by_title(rows)
+    too_many += titled.filter(pl.len().over("key") > LARGEST).height
+    titled = titled.filter(pl.len().over("key") <= LARGEST)
+    pairs.append(_by_year(titled.drop_nulls("year")))
+    undated = titled.filter(pl.col("year").is_null().any().over("key", "abstract"))
+    pairs.append(_stars(undated.drop_nulls("abstract"), ["key", "abstract"]))
+    return np.concatenate(pairs), too_many
+
+
+def _stars(rows: pl.DataFrame, by: list[str]) -> NDArray[np.int64]:
+    """Pair each row with the first of its group."""
+    pairs = rows.select("row", first=pl.col("row").first().over(by))
+    return pairs.filter(pl.col("row") != pl.col("first")).to_numpy()
+
+
+def _by_title(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows that may merge by title: row, key (with the first author where they differ), year."""
+    key = pl.col("key")
+    preprint = venues.is_preprint(rows["venue"]) | (rows["kind"] == "preprint").fill_null(False)
+    preprint |= rows["venue"].is_null() & rows["arxiv_id"].is_not_null()
+    titled = rows.select(
+        "row",
+        "key",
+        "abstract",
+        year=pl.coalesce(pl.col("date").dt.year(), "year"),
+        preprint=preprint,
+        surname=_surname(rows["authors"]),
+    ).filter(key.is_not_null() & ~key.is_in(_GENERIC) & ~key.str.contains(_GENERIC_START))
+    titled = titled.filter(pl.len().over("key") > 1)
+    disputed = pl.col("surname").drop_nulls().n_unique().over("key") > 1
+    return titled.with_columns(
+        key=pl.when(disputed).then(pl.format("{} {}", "key", "surname")).otherwise("key")
+    ).drop_nulls("key")
+
+
+def _surname(authors: pl.Series) -> pl.Series:
+    first = authors.list.first()
+    last_word = first.str.replace(r",.*$", "").str.replace(r"(?i)\s+(?:et al\.?|jr\.?|sr\.?)$", "")
+    return text.title_key(last_word.str.extract(r"(\S+)$", 1))
+
+
+def _by_year(titled: pl.DataFrame) -> NDArray[np.int64]:
+    """Pair rows of one title whose years agree."""
+    titled = titled.sort("key", "year", "row")
+    span = pl.col("year").max().over("key") - pl.col("year").min().over("key")
+    close = titled.filter(span <= 1)
+    pairs = [_stars(close, ["key"])]
+    anchor: tuple[str, int, bool, int] | None = None
+    found: list[tuple[int, int]] = []
+    for key, year, preprint, row in (
+        titled.filter(span > 1).select("key", "year", "preprint", "row").iter_rows()
+    ):  # few: titles that come back over the years
+        limit = 2 if preprint or (anchor is not None and anchor[2]) else 1
+        if anchor is None or anchor[0] != key or year - anchor[1] > limit:
+            anchor = (key, year, preprint, row)
+        else:
+            found.append((row, anchor[3]))
+    pairs.append(np.array(found, dtype=np.int64).reshape(-1, 2))
+    return np.concatenate(pairs)
+
+
+def _components(n: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Smallest row number of each row's connected component, by label propagation."""
+    labels = np.arange(n, dtype=np.int64)
+    left, right = edges[:, 0], edges[:, 1]
+    while True:
+        before = labels.copy()
+        lower = np.minimum(labels[left], labels[right])
+        np.minimum.at(labels, left, lower)
+        np.minimum.at(labels, right, lower)
+        labels = labels[labels]
+        if np.array_equal(labels, before):
+            return labels
+
+
+def _one_each(papers: pl.DataFrame) -> pl.DataFrame:
+    """Merge each group (column ``group``) of several records into one row of `PAPER_SCHEMA`."""
+    venue, group = papers["venue"], pl.col("group")
+    place = (
+        venues.is_top(venue).cast(pl.Int8)
+        + venues.is_known(venue).cast(pl.Int8)
+        + venue.is_not_null().cast(pl.Int8)
+    )
+    ranked = papers.with_columns(place=place).sort(
+        group,
+        pl.col("doi").is_not_null(),
+        "place",
+        pl.col("arxiv_id").is_not_null(),
+        pl.col("citations").is_not_null(),
+        pl.col("id"),
+        *(pl.col(name) for name in PAPER_SCHEMA if name not in ("id", "authors")),
+        descending=[False, True, True, True, True, False] + [False] * (len(PAPER_SCHEMA) - 2),
+        nulls_last=True,
+    )
+    best = ranked.group_by(group, maintain_order=True)
+    first = best.agg(pl.all().drop_nulls().first())
+    cited = _top_of(ranked, pl.col("citations"), pl.col("citations_as_of"))
+    placed = _top_of(ranked, pl.col("place"))
+    longest = _top_of(ranked, pl.col("abstract").str.len_bytes())
+    evidence = ranked.drop_nulls("date").select(
+        group.cast(pl.Int64), start="date", precision="date_precision", kind="date_kind"
+    )
+    dated = dates.choose(evidence).rename(
+        {"start": "date", "precision": "date_precision", "kind": "date_kind"}
+    )
+    taken = {
+        "citations": cited, "citations_source": cited, "citations_as_of": cited,
+        "venue": placed, "abstract": longest,
+        "date": dated, "date_precision": dated, "date_kind": dated,
+    }  # fmt: skip
+    out = first.drop([*taken, "status"])
+    for name, frame in taken.items():
+        out = out.join(frame.select("group", name), on="group", how="left", maintain_order="left")
+    status = best.agg(
+        pl.when((pl.col("status") == "retracted").any())
+        .then(pl.lit("retracted"))
+        .when((pl.col("status") == "withdrawn").any())
+        .then(pl.lit("withdrawn"))
+        .when((pl.col("status") == "ok").any())
+        .then(pl.lit("ok"))
+        .otherwise(pl.lit("title_only"))
+        .alias("status")
+    )
+    out = out.join(status, on="group", maintain_order="left")
+    return out.select(pl.col(name).cast(dtype) for name, dtype in PAPER_SCHEMA.items())
+
+
+def _top_of(ranked: pl.DataFrame, *by: pl.Expr) -> pl.DataFrame:
+    """Row of each group with the largest `by`; ties go to the better record."""
+    order = ranked.sort(*by, descending=True, nulls_last=True, maintain_order=True)
+    return order.unique("group", keep="first", maintain_order=True)

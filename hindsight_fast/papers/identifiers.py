@@ -1,0 +1,105 @@
+"""arXiv ids and DOIs as people write them, and ids for records that have none of their own."""
+
+from hashlib import blake2b
+from typing import Final
+
+import polars as pl
+
+_ARCHIVES = (
+    "acc-phys|adap-org|alg-geom|ao-sci|astro-ph|atom-ph|bayes-an|chao-dyn|chem-ph|cmp-lg|comp-gas|"
+    "cond-mat|cs|dg-ga|econ|eess|funct-an|gr-qc|hep-ex|hep-lat|hep-ph|hep-th|math|math-ph|"
+    "mtrl-th|nlin|nucl-ex|nucl-th|patt-sol|physics|plasm-ph|q-alg|q-bio|q-fin|quant-ph|solv-int|"
+    "stat|supr-con"
+)
+_NEW = r"[0-9]{2}(?:0[1-9]|1[0-2])\.[0-9]{4,5}"
+_OLD = rf"(?:{_ARCHIVES})(?:\.[a-z]{{2}})?/(?:9[1-9]|0[0-7])(?:0[1-9]|1[0-2])[0-9]{{3}}"
+_ARXIV = rf"^(?:arxiv[:.\s]\s*)?({_NEW}|{_OLD})(?:v[0-9]{{1,3}})?(?:\s*\[[a-z.-]+\])?$"
+_ARXIV_URL = rf"\barxiv\.org/(?:abs|pdf|html|ps|format|e-print)/({_NEW}|{_OLD})(?:v[0-9]{{1,3}})?\b"
+_ARXIV_DOI = rf"\b10\.48550/arxiv\.({_NEW}|{_OLD})(?:v[0-9]{{1,3}})?\b"
+_DOI = r"^(?:doi:\s*|(?:https?://)?(?:dx\.)?doi\.org/)?(10\.[0-9]{4,9}/\S+?)[.,;]?$"
+_DOI_URL = r"^https?://(?:dx\.)?doi\.org/(10\.[0-9]{4,9}/[^\s?#]+)"
+
+ID_DIGITS: Final = 12
+"""Hexadecimal digits of a suffix that tells apart papers of one id."""
+
+
+def arxiv(texts: pl.Series) -> pl.Series:
+    """Read arXiv ids, without version, lower case, or null.
+
+    ``2405.14012v2``, ``arXiv:2405.14012``, ``cs.CL/0601001`` (the subject class is dropped),
+    addresses at arxiv.org and DOIs 10.48550/arXiv.X. An id of an impossible month is none.
+    """
+    low = texts.str.strip_chars().str.to_lowercase()
+    found = pl.DataFrame({"text": low}).select(
+        pl.coalesce(pl.col("text").str.extract(p, 1) for p in (_ARXIV, _ARXIV_URL, _ARXIV_DOI))
+        .str.replace(r"^([a-z-]+)\.[a-z]{2}/", "$1/")
+        .alias(texts.name)
+    )
+    ids = found.to_series()
+    # New-style numbers began in April 2007 and have five digits since 2015.
+    new = ids.str.extract(r"^([0-9]{4})\.", 1).cast(pl.Int32)
+    length = ids.str.len_chars()
+    wrong = (new < 704) | ((new < 1501) & (length != 9)) | ((new >= 1501) & (length != 10))
+    return ids.set(wrong.fill_null(False), None)
+
+
+def doi(texts: pl.Series) -> pl.Series:
+    """Read DOIs, lower case and without resolver, or null; an arXiv DOI is an arXiv id instead."""
+    low = texts.str.strip_chars().str.to_lowercase()
+    found = low.str.extract(_DOI, 1)
+    return found.set(found.str.contains(_ARXIV_DOI).fill_null(False), None)
+
+
+def doi_in_url(urls: pl.Series) -> pl.Series:
+    """DOI of a doi.org address, or null."""
+    return doi(urls.str.strip_chars().str.to_lowercase().str.extract(_DOI_URL, 1))
+
+
+def digest(parts: pl.DataFrame, digits: int) -> pl.Series:
+    """Hash the rows of a table of strings: the same row gives the same digits anywhere."""
+    hashes = [
+        blake2b("\0".join(map(str, row)).encode(), digest_size=16).hexdigest()[:digits]
+        for row in parts.iter_rows()
+    ]
+    return pl.Series(hashes, dtype=pl.String)
+
+
+def fill_missing(papers: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Give records without an id one made of what they hold; also return how many."""
+    without = papers["id"].is_null()
+    count = int(without.sum())
+    if not count:
+        return papers, 0
+    content = papers.filter(without).select(
+        "title", "abstract", "venue", "year", "date", "doi", "arxiv_id", "url"
+    )
+    made = "content:" + digest(content, 16)
+    return papers.with_columns(papers["id"].scatter(without.arg_true(), made)), count
+
+
+def tell_apart(papers: pl.DataFrame, key: str) -> tuple[pl.DataFrame, int]:
+    """Give an id that stands for different papers a suffix, at each of its papers.
+
+    All of them get one, so that an id without suffix never changes its meaning when papers are
+    added, and the order of files does not matter.
+
+    Parameters
+    ----------
+    papers : polars.DataFrame
+        With columns ``id`` and `key`; rows of one id and one key are the same paper.
+    key : str
+
+    Returns
+    -------
+    papers : polars.DataFrame
+    n : int
+        How many different papers got a suffix.
+    """
+    pairs = papers.select("id", key).unique()
+    several = pairs.filter(pl.len().over("id") > 1)
+    if several.is_empty():
+        return papers, 0
+    suffixed = several.with_columns(new=several["id"] + "~" + digest(several, ID_DIGITS))
+    renamed = papers.join(suffixed, on=["id", key], how="left", maintain_order="left")
+    renamed = renamed.with_columns(id=pl.coalesce("new", "id")).drop("new")
+    return renamed, several.height

@@ -1,0 +1,200 @@
+"""Source files to one table of papers: read, clean, check, merge, count."""
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import polars as pl
+
+from hindsight_fast.errors import DataError, UsageError
+from hindsight_fast.papers import duplicates, readers, venues
+from hindsight_fast.papers.readers import streams
+from hindsight_fast.papers.records import RAW_SCHEMA, clean
+from hindsight_fast.papers.schema import PAPER_SCHEMA, REJECT_SCHEMA, PaperTable
+
+MAX_BAD: Final = 0.1
+"""Default of `max_bad`. A wrong mapping or format spoils nearly every record, damage in transit a
+few in a thousand; a tenth lies well between."""
+
+_COLUMNS = tuple(name for name in RAW_SCHEMA if name != "line")
+_SHOWN = 5
+
+
+class _File(NamedTuple):
+    papers: list[pl.DataFrame]
+    rejects: list[pl.DataFrame]
+    malformed: Counter[str]
+    columns: frozenset[str]
+
+
+def read_papers(
+    sources: Sequence[Path],
+    *,
+    format: str = "auto",
+    mapping: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    max_bad: float = MAX_BAD,
+    today: date | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> PaperTable:
+    """Read papers from files, clean them and merge duplicates.
+
+    Parameters
+    ----------
+    sources : sequence of pathlib.Path
+        Files; the order does not matter. One named twice is read once.
+    format : str, default "auto"
+        Name of a reader; by default each file's content decides.
+    mapping : mapping of str to str, optional
+        Our column name to the files'.
+    limit : int, optional
+        Read only the first so many records of each file, for a first try.
+    max_bad : float, default 0.1
+        Share of rejects above which a file is refused, from 0 to 1. One reject alone never is
+        reason enough unless this is 0; a file of which no record is a paper always is.
+    today : datetime.date, optional
+        Dates more than 400 days after it are not believed; the current day (UTC) by default.
+    progress : callable, optional
+        Called with the number of records of each batch.
+
+    Returns
+    -------
+    PaperTable
+        Papers ordered by id. Counts, besides those that must add up: ``n_title_only``,
+        ``n_retracted``, ``n_withdrawn``, ``n_undated``, ``n_citations``, ``n_venues`` (papers
+        with known citations, known venue), ``ids_suffixed``, ``ids_made``, ``too_many_alike``
+        (see `duplicates.Merged`) and ``malformed_<column>``.
+
+    Raises
+    ------
+    UsageError
+        An option that makes no sense: unknown format or column in the mapping, a limit or share
+        out of range, no source.
+    DataError
+        A file that can't be read or is refused; the message names it and says why.
+    """
+    mapping = dict(mapping or {})
+    _check(sources, mapping, limit, max_bad)
+    day = today or datetime.now(UTC).date()
+    files = [
+        _read_file(path, format, mapping, limit, max_bad, day, progress)
+        for path in dict.fromkeys(sources)
+    ]
+    columns = frozenset[str]().union(*(file.columns for file in files))
+    _check_found(mapping, columns)
+    papers = _together([frame for file in files for frame in file.papers], PAPER_SCHEMA)
+    rejects = _together([frame for file in files for frame in file.rejects], REJECT_SCHEMA)
+    malformed = sum((file.malformed for file in files), Counter[str]())
+    n_in = papers.height + rejects.height
+    merged = duplicates.merge(papers)
+    return PaperTable(
+        papers=merged.papers,
+        rejects=rejects.sort("file", "line"),
+        counts=_counts(n_in, rejects.height, merged, malformed),
+        ignored=tuple(sorted(columns - {*_COLUMNS, *mapping.values()})),
+    )
+
+
+def _check(
+    sources: Sequence[Path], mapping: Mapping[str, str], limit: int | None, max_bad: float
+) -> None:
+    if not sources:
+        raise UsageError("no source: name at least one file of papers")
+    for ours in mapping:
+        if ours not in _COLUMNS:
+            close = difflib.get_close_matches(ours, _COLUMNS, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise UsageError(f"no column {ours!r}{hint} Ours are: {', '.join(_COLUMNS)}")
+    if limit is not None and limit < 1:
+        raise UsageError(f"a limit of {limit} records; at least 1 is expected")
+    if not 0 <= max_bad <= 1:
+        raise UsageError(f"a share of {max_bad} rejects; from 0 to 1 is expected")
+
+
+def _check_found(mapping: Mapping[str, str], columns: frozenset[str]) -> None:
+    for ours, theirs in mapping.items():
+        if theirs not in columns:
+            close = difflib.get_close_matches(theirs, columns, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise UsageError(f"no source has the column {theirs!r} mapped to {ours!r}{hint}")
+
+
+def _read_file(
+    path: Path,
+    format: str,
+    mapping: Mapping[str, str],
+    limit: int | None,
+    max_bad: float,
+    today: date,
+    progress: Callable[[int], None] | None,
+) -> _File:
+    head = streams.head(path)
+    reader = readers.find(path, head, format)
+    file = _File([], [], Counter(), frozenset())
+    for batch in reader.read(path, head, mapping, limit):
+        cleaned = clean(batch.records, str(path), today)
+        source = cleaned.papers["source"].fill_null(path.name)
+        file.papers.append(cleaned.papers.with_columns(source))
+        file.rejects.extend((batch.rejects, cleaned.rejects))
+        file.malformed.update(cleaned.malformed)
+        file = file._replace(columns=file.columns | batch.columns)
+        if progress is not None:
+            progress(batch.records.height + batch.rejects.height)
+    _judge(path, file, mapping, max_bad)
+    return file
+
+
+def _judge(path: Path, file: _File, mapping: Mapping[str, str], max_bad: float) -> None:
+    """Refuse a file that holds no papers, or too many rejects."""
+    n_papers = sum(frame.height for frame in file.papers)
+    rejects = _together(file.rejects, REJECT_SCHEMA).sort("line")
+    n = n_papers + rejects.height
+    if n == 0:
+        raise DataError(f"{path} holds no record")
+    if file.columns and not n_papers and not file.columns & {"title", mapping.get("title", "")}:
+        wanted = mapping.get("title", "title")
+        raise DataError(
+            f"{path} has no column {wanted!r}: it has {', '.join(sorted(file.columns)[:20])}; "
+            f"expected are {', '.join(_COLUMNS)}, or other names with --map title=THEIRS"
+        )
+    allowed = max(max_bad * n, 1 if max_bad else 0)
+    if n_papers and rejects.height <= allowed:
+        return
+    first = "\n".join(
+        f"  line {line}: {reason}" + (f": {record[:80]}" if record else "")
+        for line, reason, record in rejects.head(_SHOWN).select("line", "reason", "record").rows()
+    )
+    raise DataError(
+        f"{path}: {rejects.height} of {n} records can't be used (allowed is a share of "
+        f"{max_bad:g}, see --max-bad):\n{first}"
+    )
+
+
+def _together(frames: list[pl.DataFrame], schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    return pl.concat([pl.DataFrame(schema=schema), *frames])
+
+
+def _counts(
+    n_in: int, n_rejects: int, merged: duplicates.Merged, malformed: Counter[str]
+) -> dict[str, int]:
+    papers = merged.papers
+    status = papers["status"]
+    return {
+        "n_in": n_in,
+        "n_papers": papers.height,
+        "n_merged": merged.n_merged,
+        "n_rejects": n_rejects,
+        "n_title_only": int((status == "title_only").sum()),
+        "n_retracted": int((status == "retracted").sum()),
+        "n_withdrawn": int((status == "withdrawn").sum()),
+        "n_undated": papers["date"].null_count(),
+        "n_citations": papers.height - papers["citations"].null_count(),
+        "n_venues": int(venues.is_known(papers["venue"]).sum()),
+        "ids_suffixed": merged.n_suffixed,
+        "ids_made": merged.n_made,
+        "too_many_alike": merged.n_too_many,
+        **{f"malformed_{name}": count for name, count in sorted(malformed.items()) if count},
+    }

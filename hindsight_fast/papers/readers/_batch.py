@@ -1,0 +1,44 @@
+"""What a reader is, and what it gives."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+
+
+class Batch(NamedTuple):
+    """Some records of a file, in order.
+
+    Attributes
+    ----------
+    records : polars.DataFrame
+        Columns of `records.RAW_SCHEMA`: text, and the line that each record starts on.
+    rejects : polars.DataFrame
+        Columns of `schema.REJECT_SCHEMA`: records that could not be read.
+    columns : frozenset of str
+        Names of the file's columns seen in this batch.
+    """
+
+    records: pl.DataFrame
+    rejects: pl.DataFrame
+    columns: frozenset[str]
+
+
+class Reader(NamedTuple):
+    """A source format.
+
+    Attributes
+    ----------
+    name : str
+        What ``--format`` calls it.
+    sniff : callable
+        ``sniff(path, head)`` tells from a file's name and first bytes (decompressed) whether it
+        is of this format.
+    read : callable
+        ``read(path, head, mapping, limit)`` yields batches, of at most `limit` records together.
+    """
+
+    name: str
+    sniff: Callable[[Path, bytes], bool]
+    read: Callable[[Path, bytes, Mapping[str, str], int | None], Iterator[Batch]]

@@ -1,0 +1,128 @@
+"""Bytes of a file, decompressed on the way, and what its first bytes say that it is."""
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+import zstandard
+
+from hindsight_fast.errors import DataError
+
+HEAD_BYTES: Final = 1 << 16
+"""How much of a file's beginning a reader may look at to recognise it."""
+
+LONGEST_LINE: Final = 64 << 20
+"""Bytes; a longer line is a reject, so that memory stays bounded."""
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_PIECE = 1 << 18
+
+
+class _ZstdFile(io.RawIOBase):
+    """Decompressed bytes of a .zst file; a cut one is an error, not an early end."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        self._decoder = zstandard.ZstdDecompressor().decompressobj()
+        self._fed = False
+        self._ready = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview[int]", /) -> int:  # type: ignore[override]
+        while not self._ready:
+            piece = self._raw.read(_PIECE)
+            if not piece:
+                if self._fed and not self._decoder.eof:
+                    raise EOFError("the compressed stream ends in the middle")
+                return 0
+            self._ready = self._decode(piece)
+        n = min(len(buffer), len(self._ready))
+        buffer[:n] = self._ready[:n]
+        self._ready = self._ready[n:]
+        return n
+
+    def _decode(self, piece: bytes) -> bytes:
+        out: list[bytes] = []
+        while piece:
+            if self._decoder.eof:  # frames may follow each other
+                self._decoder, self._fed = zstandard.ZstdDecompressor().decompressobj(), False
+            out.append(self._decoder.decompress(piece))
+            self._fed, piece = True, self._decoder.unused_data if self._decoder.eof else b""
+        return b"".join(out)
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Open a plain, .gz or .zst file by its content.
+
+    Raises
+    ------
+    DataError
+        Where the file is missing, a folder, not readable, or its compressed data damaged or cut
+        short; also while it is being read.
+    """
+    if path.is_dir():
+        raise DataError(f"{path} is a folder, not a file: name the files in it")
+    try:
+        with path.open("rb") as raw:
+            head = raw.read(4)
+            raw.seek(0)
+            if head[:2] == _GZIP:
+                with gzip.open(raw) as stream:
+                    yield stream
+            elif head == _ZSTD:
+                yield io.BufferedReader(_ZstdFile(raw), _PIECE)
+            else:
+                yield raw
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
+        raise DataError(
+            f"{path}: the compressed data is damaged or cut short ({error}); "
+            "copy or download the file again"
+        ) from error
+    except OSError as error:
+        raise DataError(f"{path} can't be read: {error.strerror or error}") from error
+
+
+def head(path: Path) -> bytes:
+    """First `HEAD_BYTES` bytes of a file, decompressed.
+
+    Raises
+    ------
+    DataError
+        As `open_bytes`; also for an empty file and for text that is not UTF-8 but UTF-16.
+    """
+    with open_bytes(path) as stream:
+        start = stream.read(HEAD_BYTES)
+    if not start:
+        raise DataError(f"{path} is empty")
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{path} is UTF-16 text; UTF-8 is expected (iconv -f UTF-16 -t UTF-8)")
+    return start
+
+
+def lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
+    """Numbered lines without their ends; None for one longer than `LONGEST_LINE`.
+
+    Only a line feed (with a carriage return before it) ends a line. A byte order mark at the
+    start is dropped.
+    """
+    number = 0
+    while line := stream.readline(LONGEST_LINE):
+        number += 1
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if len(line) < LONGEST_LINE or line.endswith(b"\n"):
+            yield number, line.removesuffix(b"\n").removesuffix(b"\r")
+            continue
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(LONGEST_LINE)
+        yield number, None

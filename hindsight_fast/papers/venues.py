@@ -1,0 +1,166 @@
+"""Which venue a name means: an exact match, after normalising, with a table of names and aliases.
+
+Normalising folds case and Unicode forms and drops what does not tell venues apart: years,
+ordinals, volume numbers, "Proceedings of the", sponsors, kinds of presentation. What does tell
+them apart stays, so a workshop, a Findings volume, a companion, a demo or tutorial track and a
+rejected or withdrawn submission match nothing and keep the name they came with. Datasets and
+benchmarks at NeurIPS is a track with its own entry, and no top venue.
+
+A name may have several parts (commas, colons, brackets): each must mean the same venue or
+nothing; only what follows a full name with its short name ("..., ICLR 2024, Vienna, Austria")
+may be a place.
+"""
+
+import re
+import tomllib
+import unicodedata
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+import polars as pl
+
+_WORDS_DROPPED = frozenset(
+    # grammar and sponsors; tokens are compared after the same treatment of the aliases
+    "the of on in for and at a an to proceedings proc annual conference conf cc ieee cvf acm "
+    "siam usenix pmlr main track "
+    # kinds of presentation
+    "poster posters oral orals spotlight spotlights talk oralposter spotlightposter notable top "
+    "accept accepted paper papers long short full regular volume vol part pp "
+    "jan feb mar apr may jun jul aug sep oct nov dec january february march april june july "
+    "august september october november december "
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth "
+    "thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth "
+    "thirtieth fortieth fiftieth sixtieth twenty thirty forty fifty sixty".split()
+)
+_SIDE_EVENT = re.compile(
+    r"\b(?:workshops?|findings|companion|tutorials?|demos?|demonstrations?|rejected|reject|"
+    r"withdrawn|withdraw|submitted|submission|submissions|under review|student|doctoral|"
+    r"consortium|extended abstracts?|late breaking|datasets|tiny papers|blog\w*|industry|"
+    r"challenge|competition|co-?located)\b|@"
+)
+_ARXIV = re.compile(r"^(?:arxiv\b|corr\s*[,/(]?\s*abs)")
+_SEPARATOR = re.compile(r"[,:;()\[\]|]|\s[-–—]\s")
+_NOT_WORD = re.compile(r"[^\w]+")
+_NUMBER = re.compile(r"^(?:[0-9]+(?:st|nd|rd|th)?%?|v[0-9]+)$")
+_GLUED_YEAR = re.compile(r"^([a-z]{3,})((?:19|20)?[0-9]{2})$")
+_YEAR = re.compile(r"(?<![0-9])((?:19|20)[0-9]{2})(?![0-9])")
+
+
+class Table(NamedTuple):
+    """The venue table.
+
+    Attributes
+    ----------
+    names : dict of str to str
+        Normalised alias to name.
+    top : frozenset of str
+        Names of the paper's seven venues.
+    preprint : frozenset of str
+        Names of preprint servers, where nothing is published yet.
+    nothing : frozenset of str
+        Normalised words that mean that no venue is known.
+    """
+
+    names: dict[str, str]
+    top: frozenset[str]
+    preprint: frozenset[str]
+    nothing: frozenset[str]
+
+
+@cache
+def table() -> Table:
+    """Read the table that ships with the package (data/venues.toml)."""
+    text = files("hindsight_fast").joinpath("data/venues.toml").read_text(encoding="utf-8")
+    content = tomllib.loads(text)
+    names: dict[str, str] = {}
+    for venue in content["venue"]:
+        for alias in (venue["name"], *venue["aliases"]):
+            names[_normal(_fold(alias))] = venue["name"]
+    top, preprint = (
+        frozenset(venue["name"] for venue in content["venue"] if venue.get(flag, False))
+        for flag in ("top", "preprint")
+    )
+    return Table(names, top, preprint, frozenset(content["nothing"]))
+
+
+def resolve(venues: pl.Series) -> pl.Series:
+    """Replace venue names by those of the table.
+
+    Parameters
+    ----------
+    venues : polars.Series of String
+
+    Returns
+    -------
+    polars.Series of String
+        The table's name for a main track or a preprint server; null where no venue is given;
+        else the name as it came.
+    """
+    unique = venues.unique().drop_nulls()
+    resolved = [_resolve_one(name) for name in unique]
+    return venues.replace_strict(unique, pl.Series(resolved, dtype=pl.String), default=None)
+
+
+def is_top(venues: pl.Series) -> pl.Series:
+    """Tell which resolved venues are the paper's seven, main track; False for unknown."""
+    return venues.is_in(list(table().top)).fill_null(False)
+
+
+def is_preprint(venues: pl.Series) -> pl.Series:
+    """Tell which resolved venues are preprint servers; False for unknown."""
+    return venues.is_in(list(table().preprint)).fill_null(False)
+
+
+def is_known(venues: pl.Series) -> pl.Series:
+    """Tell which resolved venues are a place of publication: given, and no preprint server."""
+    return venues.is_not_null() & ~is_preprint(venues)
+
+
+def year_in(venues: pl.Series) -> pl.Series:
+    """The one year (1900 to 2099) that a venue's name holds; null where there is none or several."""
+    unique = venues.unique().drop_nulls()
+    found = [_one_year(name) for name in unique]
+    return venues.replace_strict(unique, pl.Series(found, dtype=pl.String), default=None)
+
+
+def _one_year(name: str) -> str | None:
+    years = set(_YEAR.findall(name))
+    return years.pop() if len(years) == 1 else None
+
+
+def _resolve_one(name: str) -> str | None:
+    known = table()
+    folded = _fold(name)
+    if folded.strip(" .") in known.nothing:
+        return None
+    if _ARXIV.match(folded):
+        return "arXiv"
+    if _SIDE_EVENT.search(folded):
+        return known.names.get(_normal(folded), name)  # side tracks with an entry of their own
+    whole = known.names.get(_normal(folded))
+    if whole is not None:
+        return whole
+    parts = [part for part in (_normal(part) for part in _SEPARATOR.split(folded)) if part]
+    if not parts or parts[0] not in known.names:
+        return name
+    meanings = [known.names.get(part) for part in parts]
+    if meanings[0] in meanings[1:2]:  # full name and short name: what follows is the place
+        meanings = [meaning for meaning in meanings if meaning is not None]
+    return meanings[0] if len(set(meanings)) == 1 else name
+
+
+def _fold(name: str) -> str:
+    folded = unicodedata.normalize("NFKC", name).casefold().replace("&", " and ")
+    return re.sub(r"\(?repo name/commit of [0-9-]+; no venue column\)?", " ", folded)
+
+
+def _normal(folded: str) -> str:
+    """Words that tell venues apart, in order."""
+    words: list[str] = []
+    for word in _NOT_WORD.sub(" ", folded.replace("'", " ").replace("%", " ")).split():
+        glued = _GLUED_YEAR.match(word)
+        kept = glued.group(1) if glued else word
+        if kept not in _WORDS_DROPPED and not _NUMBER.match(kept):
+            words.append(kept)
+    return " ".join(words)
