@@ -5,16 +5,19 @@ field uses are mapped (`ALIASES`); what means nothing here is kept, as a JSON ob
 A file's `date` is no knowledge date: it says when an idea was written down, not what it knew.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from datetime import date
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import polars as pl
 
 from hindsight_fast.errors import DataError
-from hindsight_fast.papers.readers.tables import read_records
+from hindsight_fast.papers.readers import streams, tables
+from hindsight_fast.papers.text import without_surrogates
 
 IDEA_SCHEMA: dict[str, pl.DataType] = {
     "idea_id": pl.String(),
@@ -63,16 +66,19 @@ class Idea:
     knowledge_date: str = ""
 
 
-def ideas_frame(ideas: Iterable[Idea] | pl.DataFrame) -> pl.DataFrame:
-    """Ideas as a frame with all columns of `IDEA_SCHEMA`.
+class _Read(NamedTuple):
+    """A record of a file: where it stands, and what it holds or why it can't be read."""
 
-    Raises
-    ------
-    DataError
-        If a frame has none of the text columns.
-    """
+    place: str
+    content: Mapping[str, Any] | tables.Bad
+
+
+def ideas_frame(ideas: Iterable[Idea] | pl.DataFrame) -> pl.DataFrame:
+    """Ideas as a frame with all columns of `IDEA_SCHEMA`; names are mapped as in a file."""
     records: Iterable[Mapping[str, Any]]
     if isinstance(ideas, pl.DataFrame):
+        if dict(ideas.schema) == IDEA_SCHEMA:
+            return ideas
         records = ideas.iter_rows(named=True)
     else:
         records = (asdict(idea) for idea in ideas)
@@ -87,25 +93,108 @@ def read_ideas(
     Raises
     ------
     DataError
-        If the file can't be read at all, or, with `strict`, at the first bad record.
+        If the file can't be read at all, no record of the first batch has a field of an idea,
+        or, with `strict`, at the first bad record.
     """
-    records = islice(read_records(path), limit)
-    for start, chunk in enumerate(iter(lambda: list(islice(records, batch)), [])):
-        rows: list[dict[str, str]] = []
+    records = islice(_records(path), limit)
+    start = 0
+    while chunk := list(islice(records, batch)):
+        if start == 0:
+            _check_known(path, chunk)
         for record in chunk:
-            if strict and record.error:
-                raise DataError(f"{path}, line {record.line}: {record.error}")
-            rows.append(_row(record.fields, start * batch + len(rows)))
-        yield _frame(rows)
+            if strict and isinstance(record.content, tables.Bad):
+                raise DataError(f"{path}, {record.place}: {record.content.reason}")
+        yield _frame([_row(one.content, start + i) for i, one in enumerate(chunk)])
+        start += len(chunk)
 
 
 def find_idea(text_or_path: str, idea_id: str | None) -> pl.DataFrame:
     """One idea: a text as it is, or the one of that id (default: the first) of a file."""
     path = Path(text_or_path)
-    if idea_id is None and not _is_file(path):
+    if idea_id is None and not _names_a_file(path):
         return ideas_frame([Idea(text=text_or_path)])
     for frame in read_ideas(path):
         found = frame if idea_id is None else frame.filter(pl.col("idea_id") == idea_id)
         if found.height:
             return found.head(1)
-    raise DataError(f"{path} has no idea with id {idea_id!r}" if idea_id else f"{path} has no idea")
+    raise DataError(f"{path} has no idea" + (f" with id {idea_id!r}" if idea_id else ""))
+
+
+def _names_a_file(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a long text, or one with a NUL, names no file
+        return False
+
+
+def _records(path: Path) -> Iterator[_Read]:
+    head = streams.head(path)
+    form = tables.form(path, head)
+    if form is None:
+        raise DataError(
+            f"{path} is no table of ideas: .jsonl, .json, .csv or .parquet is expected "
+            "(.gz and .zst of the text ones too)"
+        )
+    if form == "parquet":
+        rows = (row for frame in tables.frames(path, None) for row in frame.iter_rows(named=True))
+        yield from (_Read(f"record {number}", row) for number, row in enumerate(rows, start=1))
+    else:
+        yield from (_Read(f"line {r.line}", r.content) for r in tables.records(path, form))
+
+
+def _check_known(path: Path, chunk: list[_Read]) -> None:
+    """A file without any field of an idea is another kind of file, not a thousand empty ideas."""
+    readable = [one.content for one in chunk if not isinstance(one.content, tables.Bad)]
+    if not readable:
+        raise DataError(f"{path} has no readable idea; {chunk[0].place}: {chunk[0].content}")
+    names = {str(name) for content in readable for name in content}
+    known = {_FIELDS[_key(name)][0] for name in names if _key(name) in _FIELDS}
+    texts = ("title", "problem", "method", "text")
+    if not known.intersection(texts):
+        found = ", ".join(sorted(names)[:12])
+        raise DataError(f"{path} has no ideas: it has {found}; expected one of {', '.join(texts)}")
+
+
+def _key(name: object) -> str:
+    return str(name).casefold().replace("_", " ").replace("-", " ").strip()
+
+
+def _row(content: Mapping[str, Any] | tables.Bad, place: int) -> dict[str, str | None]:
+    """One record as a row of `IDEA_SCHEMA`; without an id it is named by its place, from 0."""
+    row: dict[str, str | None] = dict.fromkeys(IDEA_SCHEMA)
+    row["status"] = "ok"
+    if isinstance(content, tables.Bad):
+        return {**row, "idea_id": str(place), "status": "unreadable"}
+    ranks: dict[str, int] = {}
+    extra: dict[str, Any] = {}
+    for name, value in content.items():
+        field, rank = _FIELDS.get(_key(name), ("", 0))
+        text = _text(value)
+        if field and text is not None:
+            if text.strip() and rank < ranks.get(field, len(_FIELDS)):
+                row[field], ranks[field] = text, rank
+        elif isinstance(value, dict) and name == "extra":
+            extra |= cast(dict[str, Any], value)
+        elif value is not None:
+            extra[str(name)] = value
+    row["idea_id"] = row["idea_id"] or str(place)
+    row["extra"] = without_surrogates(json.dumps(extra, default=str)) if extra else None
+    return row
+
+
+def _text(value: object) -> str | None:
+    """Text of a string, a number, or a list of those (an idea's steps); None of anything else."""
+    if isinstance(value, str):
+        return without_surrogates(value)
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float | date):
+        return str(value)
+    if isinstance(value, list):
+        parts = [_text(part) for part in cast(list[object], value)]
+        return "\n".join(part for part in parts if part) if None not in parts else None
+    return None
+
+
+def _frame(rows: list[dict[str, str | None]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=IDEA_SCHEMA)
