@@ -1,0 +1,225 @@
+"""Papers to vectors: each row its own text's, equal texts once, whole or not there."""
+
+import datetime as dt
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import hindsight_models as models
+from hindsight_fast import encoding
+from hindsight_fast.encoding import Encoder, embed_store, encode_texts, load_encoder
+from hindsight_fast.errors import ArtefactError, EncoderError, UsageError
+from hindsight_fast.store import Store, build_store, verify_store
+from paper_tables import paper, table
+from tiny_model import tiny_model
+
+ROOT = Path(__file__).resolve().parent.parent
+ROWS = [
+    paper(1),
+    paper(2, title=paper(1)["title"], abstract=paper(1)["abstract"]),  # the same text again
+    paper(3, abstract=None, status="title_only"),
+    paper(4, status="retracted"),
+    paper(5, date=None, date_precision=None, date_kind=None),
+    paper(6, title=""),
+    paper(7),
+    paper(8, date=dt.date(2020, 1, 1)),
+]
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def encoder(model: Path) -> Encoder:
+    return load_encoder(model, device="cpu")
+
+
+class Counting(Encoder):
+    """Counts the texts that it is asked for."""
+
+    n_texts = 0
+
+    def encode_counted(
+        self, pairs: Sequence[tuple[str, str]], progress: Callable[[int], None] | None = None
+    ) -> models.Encoded:
+        self.n_texts += len(pairs)
+        return super().encode_counted(pairs, progress)
+
+
+def expected_vectors(store: Store, encoder: Encoder, since: dt.date) -> NDArray[np.float32]:
+    """One paper at a time."""
+    array = np.zeros((store.n, encoder.dim), np.float32)
+    for row, one in enumerate(store.papers().iter_rows(named=True)):
+        if one["status"] == "ok" and one["title"] and one["date"] and one["date"] >= since:
+            array[row] = encoder.encode([(one["title"], one["abstract"])])[0]
+    return array
+
+
+def test_each_row_is_its_own_text(tmp_path: Path, model: Path, encoder: Encoder) -> None:
+    store = build_store(table(ROWS), tmp_path / "store")
+    counting = Counting(model, device="cpu")
+    seen: list[tuple[int, int]] = []
+    vectors = embed_store(store, counting, progress=lambda n, total: seen.append((n, total)))
+    assert counting.n_texts == 3
+    assert seen[-1] == (3, 3)
+    np.testing.assert_array_equal(vectors.array, expected_vectors(store, encoder, dt.date.min))
+    assert vectors.manifest.integer("n_encoded") == 4
+    assert vectors.manifest.integer("n_texts") == 3
+    assert (vectors.encoder, vectors.dim, vectors.theta) == ("tiny", 32, 0.9)
+    assert vectors.encoder_fingerprint == encoder.fingerprint
+    assert store.encoders() == ["tiny"]
+    assert "vectors of tiny" in verify_store(tmp_path / "store")
+    again = embed_store(Store.open(tmp_path / "store"), counting)
+    assert counting.n_texts == 3
+    np.testing.assert_array_equal(again.array, vectors.array)
+
+
+def test_chunks_do_not_matter(
+    tmp_path: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [paper(i, title=f"t {i % 7}", abstract=f"a {i % 5}") for i in range(60)]
+    store = build_store(table(rows), tmp_path / "store")
+    whole = np.array(embed_store(store, encoder).array)
+    monkeypatch.setattr(encoding, "_CHUNK", 7)
+    parts = embed_store(store, encoder, overwrite=True)
+    np.testing.assert_array_equal(parts.array, whole)
+    assert parts.manifest.integer("n_texts") == 35
+
+
+def test_since_leaves_older_papers_out(tmp_path: Path, encoder: Encoder) -> None:
+    store = build_store(table(ROWS), tmp_path / "store")
+    day = dt.date(2023, 6, 3)
+    vectors = embed_store(store, encoder, since=day)
+    np.testing.assert_array_equal(vectors.array, expected_vectors(store, encoder, day))
+    assert vectors.since == day
+    later = embed_store(store, encoder, since=dt.date(2023, 6, 4))  # these are there
+    assert later.fingerprint == vectors.fingerprint
+    with pytest.raises(UsageError, match="--overwrite"):
+        embed_store(store, encoder)
+    full = embed_store(store, encoder, overwrite=True)
+    assert full.since is None and full.array[0].any()
+
+
+def test_another_model_of_the_same_name_is_refused(
+    tmp_path: Path, encoder: Encoder, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    store = build_store(table(ROWS), tmp_path / "store")
+    embed_store(store, encoder)
+    other = load_encoder(tiny_model(tmp_path / "other", seed=1), device="cpu")
+    with pytest.raises(UsageError, match="--overwrite"):
+        embed_store(store, other)
+    named = load_encoder(tiny_model(tmp_path / "named", seed=1, name="named"), device="cpu")
+    embed_store(store, named)
+    assert store.encoders() == ["named", "tiny"]
+    with pytest.raises(UsageError, match="named, tiny; name one"):
+        store.vectors()
+
+
+def test_vectors_of_other_papers_are_refused(tmp_path: Path, encoder: Encoder) -> None:
+    stores = [
+        build_store(table(rows), tmp_path / name)
+        for name, rows in [("a", ROWS), ("b", [*ROWS[1:], paper(9)]), ("c", ROWS[1:])]
+    ]
+    for store in stores:
+        embed_store(store, encoder)
+    (tmp_path / "a" / "vectors").rename(tmp_path / "old")
+    (tmp_path / "b" / "vectors").rename(tmp_path / "a" / "vectors")
+    with pytest.raises(ArtefactError, match="other papers"):
+        stores[0].vectors()
+    (tmp_path / "c" / "vectors").rename(tmp_path / "b" / "vectors")
+    with pytest.raises(ArtefactError, match="row count mismatch, 7 vectors for 8 papers"):
+        stores[1].vectors()
+
+
+def test_an_empty_store_has_vectors(tmp_path: Path, encoder: Encoder) -> None:
+    store = build_store(table([]), tmp_path / "store")
+    assert embed_store(store, encoder).array.shape == (0, 32)
+    assert embed_store(store, encoder).manifest.integer("n_encoded") == 0
+
+
+def test_what_fails_leaves_nothing(tmp_path: Path, model: Path) -> None:
+    class Failing(Encoder):
+        error: type[BaseException] = KeyboardInterrupt
+
+        def encode_counted(
+            self, pairs: Sequence[tuple[str, str]], progress: Callable[[int], None] | None = None
+        ) -> models.Encoded:
+            raise self.error
+
+    store = build_store(table(ROWS), tmp_path / "store")
+    failing = Failing(model, device="cpu")
+    for failing.error in (KeyboardInterrupt, EncoderError):
+        with pytest.raises(failing.error):
+            embed_store(store, failing)
+        assert list((tmp_path / "store" / "vectors").iterdir()) == []
+    assert store.encoders() == []
+
+
+def test_killed_while_encoding_then_run_again(
+    tmp_path: Path, encoder: Encoder, model: Path
+) -> None:
+    store = build_store(table([paper(i) for i in range(400)]), tmp_path / "store")
+    code = (
+        "import sys; from pathlib import Path; from hindsight_fast.store import Store\n"
+        "from hindsight_fast import encoding; encoding._CHUNK = 8\n"
+        "report = lambda n, total: n >= 100 and print(n, flush=True)\n"
+        "model = encoding.load_encoder(Path(sys.argv[2]), device='cpu')\n"
+        "encoding.embed_store(Store.open(Path(sys.argv[1])), model, progress=report)\n"
+    )
+    command = [sys.executable, "-c", code, str(store.path), str(model)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(Exception, match="another process"):
+            embed_store(store, encoder)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    time.sleep(0.01)
+    assert store.encoders() == []
+    vectors = embed_store(store, encoder)
+    np.testing.assert_array_equal(vectors.array, expected_vectors(store, encoder, dt.date.min))
+    assert [f.name for f in (store.path / "vectors").iterdir()] == ["tiny"]
+
+
+def test_texts_are_encoded_once_and_scattered(encoder: Encoder) -> None:
+    pairs = [("b", "x"), ("a", "y"), ("b", "x"), ("", "z"), ("a", "y")]
+    found = encode_texts(encoder, pairs)
+    alone = [encoder.encode([pair])[0] for pair in pairs]
+    np.testing.assert_array_equal(found.vectors, np.array(alone))
+    assert found.n_tokens[0] == found.n_tokens[2] and found.truncated.shape == (5,)
+    assert encode_texts(encoder, []).vectors.shape == (0, 32)
+
+
+def test_models_are_found_by_name_or_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HINDSIGHT_HOME", str(tmp_path))
+    assert encoding.installed_models() == []
+    with pytest.raises(EncoderError, match="`hindsight-fast models get minilm` fetches it"):
+        load_encoder("minilm")
+    with pytest.raises(EncoderError, match="known are minilm"):
+        load_encoder("nowhere/at all")
+    tiny_model(tmp_path / "models" / "tiny")
+    assert encoding.installed_models() == ["tiny"]
+    encoder = load_encoder("tiny", device="cpu")
+    assert encoder.name == "tiny" and encoder.flops_per_text > 1e6
+    rows = {row["name"]: row for row in encoding.known_models()}
+    assert rows["tiny"]["installed"] and rows["tiny"]["dim"] == 32
+    assert not rows["minilm"]["installed"]
+    assert encoding.verify_model("tiny")["worst_cosine"] == 1.0
+    (tmp_path / "models" / "tiny" / "tokenizer.json").write_text("{}")
+    with pytest.raises(EncoderError, match=r"tokenizer\.json"):
+        load_encoder("tiny")
+    with pytest.raises(EncoderError, match="no encoder is known"):
+        encoding.get_model("unheard-of")
