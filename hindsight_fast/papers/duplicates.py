@@ -5,7 +5,8 @@ Two records are the same paper where they share
 - a DOI or an arXiv id (a number that more than `LARGEST` records share is no paper's own: the DOI
   of a volume);
 - an id and a normalised title;
-- a normalised title, with years at most 1 apart, 2 if one of them is a preprint. Years are
+- a normalised title, with years at most 1 apart, 2 if one of them is a preprint (has an arXiv id
+  or stands on a preprint server). Years are
   compared with the earliest of the group, so that a title that returns every year does not chain.
   Generic titles ("Preface"), titles that more than `LARGEST` records share, and those whose known
   first authors differ never merge by title alone. A record without any year merges by title only
@@ -30,98 +31,20 @@ from hindsight_fast.papers.schema import PAPER_SCHEMA
 LARGEST: Final = 20
 """More records than this with one title, DOI or arXiv id are no copies of one paper."""
 
-_GENERIC = frozenset(
-    [
-        "abstract",
-        "acknowledgement",
-        "acknowledgements",
-        "acknowledgment",
-        "acknowledgments",
-        "announcement",
-        "announcements",
-        "appendix",
-        "authorindex",
-        "background",
-        "backmatter",
-        "bookreview",
-        "bookreviews",
-        "callforpapers",
-        "comment",
-        "commentary",
-        "comments",
-        "conclusion",
-        "conclusions",
-        "contents",
-        "copyright",
-        "corrections",
-        "correction",
-        "corrigendum",
-        "cover",
-        "discussion",
-        "editorial",
-        "editorialboard",
-        "editorsnote",
-        "errata",
-        "erratum",
-        "foreword",
-        "frontmatter",
-        "generalintroduction",
-        "guesteditorial",
-        "guesteditorsintroduction",
-        "index",
-        "inmemoriam",
-        "introduction",
-        "invitedtalk",
-        "invitedtalks",
-        "issue",
-        "keynote",
-        "keynotes",
-        "keynotespeech",
-        "lettertotheeditor",
-        "letters",
-        "listofauthors",
-        "listofreviewers",
-        "masthead",
-        "messagefromthechairs",
-        "news",
-        "notes",
-        "notitle",
-        "obituary",
-        "organizingcommittee",
-        "overview",
-        "panel",
-        "paperwithdrawn",
-        "poster",
-        "posters",
-        "preface",
-        "prefaces",
-        "programcommittee",
-        "programme",
-        "references",
-        "reply",
-        "response",
-        "retracted",
-        "retraction",
-        "review",
-        "reviewers",
-        "reviews",
-        "specialissue",
-        "subjectindex",
-        "summary",
-        "supplementarymaterial",
-        "tableofcontents",
-        "titlepage",
-        "tutorial",
-        "tutorials",
-        "untitled",
-        "welcome",
-        "welcomemessage",
-        "withdrawn",
-        "workshop",
-        "workshops",
-    ]
+_GENERIC = (
+    r"^(?:abstracts?|acknowledge?ments?|announcements?|appendix|authorindex|background|"
+    r"backmatter|bookreviews?|callforpapers|comment(?:s|ary)?|conclusions?|contents|copyright|"
+    r"correct(?:ion|ions)|corrigendum|cover|discussion|editor(?:ial|ialboard|sintroduction|snote)|"
+    r"errata|erratum|foreword.{0,20}|frontmatter|generalintroduction|"
+    r"guesteditor(?:ial|sintroduction)|index|inmemoriam|introduction|introductionto"
+    r"(?:the|this)?specialissue|invitedtalks?|issue|keynote(?:s|speech|talk)?|letters?|"
+    r"lettertotheeditor|listof(?:authors|reviewers)|masthead|messagefrom.{0,40}chairs?|news|"
+    r"notes?|notitle|obituary|(?:organizing|program|programme)committee|overview|panel|"
+    r"paperwithdrawn|posters?|.{0,60}preface|prefaces|prefaceto.*|proceedingsof.*|references|"
+    r"reply|response|retracted|retraction|reviewers?|reviews?|specialissue|subjectindex|summary|"
+    r"supplementarymaterial|tableofcontents|titlepage|tutorials?|untitled|welcome|"
+    r"welcomemessage|withdrawn|workshops?)$"
 )
-_GENERIC_START = r"^(?:prefaceto|forewordto|proceedingsof|frontmatter|tableofcontents)"
 
 
 class Merged(NamedTuple):
@@ -203,7 +126,7 @@ def _by_title(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows that may merge by title: row, key (with the first author where they differ), year."""
     key = pl.col("key")
     preprint = venues.is_preprint(rows["venue"]) | (rows["kind"] == "preprint").fill_null(False)
-    preprint |= rows["venue"].is_null() & rows["arxiv_id"].is_not_null()
+    preprint |= rows["arxiv_id"].is_not_null()
     titled = rows.select(
         "row",
         "key",
@@ -211,7 +134,7 @@ def _by_title(rows: pl.DataFrame) -> pl.DataFrame:
         year=pl.coalesce(pl.col("date").dt.year(), "year"),
         preprint=preprint,
         surname=_surname(rows["authors"]),
-    ).filter(key.is_not_null() & ~key.is_in(_GENERIC) & ~key.str.contains(_GENERIC_START))
+    ).filter(key.is_not_null() & ~key.str.contains(_GENERIC))
     titled = titled.filter(pl.len().over("key") > 1)
     disputed = pl.col("surname").drop_nulls().n_unique().over("key") > 1
     return titled.with_columns(

@@ -106,8 +106,10 @@ def _check(
     for ours in mapping:
         if ours not in _COLUMNS:
             close = difflib.get_close_matches(ours, _COLUMNS, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise UsageError(f"no column {ours!r}{hint} Ours are: {', '.join(_COLUMNS)}")
+            hint = f", did you mean {close[0]!r}?" if close else "."
+            raise UsageError(
+                f"papers have no column {ours!r}{hint} Ours are: {', '.join(_COLUMNS)}"
+            )
     if limit is not None and limit < 1:
         raise UsageError(f"a limit of {limit} records; at least 1 is expected")
     if not 0 <= max_bad <= 1:

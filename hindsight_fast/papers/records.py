@@ -117,12 +117,9 @@ def _authors(lists: pl.Series) -> pl.Series:
     rows = pl.DataFrame({"row": pl.int_range(lists.len(), eager=True), "name": lists})
     flat = rows.drop_nulls("name").explode("name")
     flat = flat.with_columns(name=text.missing_to_null(text.clean(flat["name"]))).drop_nulls()
-    names = flat.group_by("row", maintain_order=True).agg("name")
-    return (
-        rows.select("row")
-        .join(names, on="row", how="left", maintain_order="left")["name"]
-        .alias("authors")
-    )
+    names = flat.group_by("row", maintain_order=True).agg(pl.col("name").alias("authors"))
+    joined = rows.select("row").join(names, on="row", how="left", maintain_order="left")
+    return joined["authors"]
 
 
 def _year(years: pl.Series, today: date) -> pl.Series:
@@ -153,7 +150,7 @@ def _date(papers: pl.DataFrame, explicit: pl.DataFrame, year_in_venue: pl.Series
     only_year = papers["year"].cast(pl.String)
     nothing_else = only_year.is_null() & explicit["start"].is_null() & from_arxiv.is_null()
     only_year = only_year.zip_with(~nothing_else, year_in_venue)
-    evidence = [
+    evidence: list[dict[str, pl.Series | str]] = [
         {"start": from_arxiv, "precision": "month", "kind": "first_public"},
         {"start": explicit["start"], "precision": explicit["precision"], "kind": kinds},
         {"start": (only_year + "-01-01").str.to_date(), "precision": "year", "kind": "year"},

@@ -53,7 +53,8 @@ _TITLE_MARKER = "|".join(
         _TITLE_PREFIX,
         _TITLE_SUFFIX,
         r"(?i)^[\W_]*retraction\s+(?:note|notice|statement)\s+(?:to|of|for|on)\b",
-        r"(?i)^[\W_]*(?:this\s+)?(?:paper|article)\s+(?:has\s+been\s+|was\s+|is\s+)?(?:retracted|withdrawn)\b",
+        r"(?i)^[\W_]*(?:this\s+)?(?:paper|article)\s+(?:has\s+been\s+|was\s+|is\s+)?"
+        r"(?:retracted|withdrawn)\b",
         rf"(?i)^[\W_]*(?:retracted|withdrawn|retraction|withdrawal){_NOTICE}[\W_]*$",
     )
 )

@@ -16,23 +16,10 @@ import tomllib
 import unicodedata
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
-_WORDS_DROPPED = frozenset(
-    # grammar and sponsors; tokens are compared after the same treatment of the aliases
-    "the of on in for and at a an to proceedings proc annual conference conf cc ieee cvf acm "
-    "siam usenix pmlr main track "
-    # kinds of presentation
-    "poster posters oral orals spotlight spotlights talk oralposter spotlightposter notable top "
-    "accept accepted paper papers long short full regular volume vol part pp "
-    "jan feb mar apr may jun jul aug sep oct nov dec january february march april june july "
-    "august september october november december "
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth "
-    "thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth "
-    "thirtieth fortieth fiftieth sixtieth twenty thirty forty fifty sixty".split()
-)
 _SIDE_EVENT = re.compile(
     r"\b(?:workshops?|findings|companion|tutorials?|demos?|demonstrations?|rejected|reject|"
     r"withdrawn|withdraw|submitted|submission|submissions|under review|student|doctoral|"
@@ -59,7 +46,7 @@ class Table(NamedTuple):
     preprint : frozenset of str
         Names of preprint servers, where nothing is published yet.
     nothing : frozenset of str
-        Normalised words that mean that no venue is known.
+        What people write where no venue is known.
     """
 
     names: dict[str, str]
@@ -69,10 +56,20 @@ class Table(NamedTuple):
 
 
 @cache
+def _content() -> dict[str, Any]:
+    text = files("hindsight_fast").joinpath("data/venues.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+@cache
+def _dropped() -> frozenset[str]:
+    return frozenset(word for words in _content()["dropped"].values() for word in words.split())
+
+
+@cache
 def table() -> Table:
     """Read the table that ships with the package (data/venues.toml)."""
-    text = files("hindsight_fast").joinpath("data/venues.toml").read_text(encoding="utf-8")
-    content = tomllib.loads(text)
+    content = _content()
     names: dict[str, str] = {}
     for venue in content["venue"]:
         for alias in (venue["name"], *venue["aliases"]):
@@ -118,7 +115,7 @@ def is_known(venues: pl.Series) -> pl.Series:
 
 
 def year_in(venues: pl.Series) -> pl.Series:
-    """The one year (1900 to 2099) that a venue's name holds; null where there is none or several."""
+    """Read the one year (1900 to 2099) in a venue's name; null where there is none or several."""
     unique = venues.unique().drop_nulls()
     found = [_one_year(name) for name in unique]
     return venues.replace_strict(unique, pl.Series(found, dtype=pl.String), default=None)
@@ -161,6 +158,6 @@ def _normal(folded: str) -> str:
     for word in _NOT_WORD.sub(" ", folded.replace("'", " ").replace("%", " ")).split():
         glued = _GLUED_YEAR.match(word)
         kept = glued.group(1) if glued else word
-        if kept not in _WORDS_DROPPED and not _NUMBER.match(kept):
+        if kept not in _dropped() and not _NUMBER.match(kept):
             words.append(kept)
     return " ".join(words)

@@ -8,13 +8,15 @@ from typing import Any, cast
 
 import polars as pl
 
-from hindsight_fast.papers.readers import tables
+from hindsight_fast.errors import DataError
+from hindsight_fast.papers.readers import lines, tables
 from hindsight_fast.papers.readers._batch import Batch, Reader
 from hindsight_fast.papers.records import RAW_SCHEMA
 from hindsight_fast.papers.schema import REJECT_SCHEMA
 from hindsight_fast.papers.text import without_surrogates
 
 _COLUMNS = tuple(name for name in RAW_SCHEMA if name != "line")
+_NO_TEXT = (pl.Struct, pl.List, pl.Array, pl.Object)
 _SPLIT = r"\s*;\s*|\s+and\s+"
 
 
@@ -41,35 +43,45 @@ def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None)
     ------
     Batch
     """
-    shape = tables.form(path, head) or "csv"
-    if shape == "parquet":
+    form = tables.form(path, head) or "csv"
+    if form == "parquet":
         line = 1
         for frame in tables.frames(path, limit):
             yield _from_frame(frame, line, mapping)
             line += frame.height
         return
-    for batch in tables.batches(islice(tables.records(path, shape), limit)):
+    for batch in tables.batches(islice(lines.records(path, form), limit)):
         yield _from_records(batch, str(path), mapping)
 
 
-def _from_records(batch: list[tables.Record], file: str, mapping: Mapping[str, str]) -> Batch:
+def _from_records(batch: list[lines.Record], file: str, mapping: Mapping[str, str]) -> Batch:
     good: list[Mapping[str, Any]] = []
-    lines: list[int] = []
+    numbers: list[int] = []
     bad: list[tuple[str, int, str, str]] = []
     for line, _, content in batch:
-        if isinstance(content, tables.Bad):
+        if isinstance(content, lines.Bad):
             bad.append((file, line, content.reason, without_surrogates(content.record)))
         else:
             good.append(content)
-            lines.append(line)
+            numbers.append(line)
     seen = frozenset(name for keys in {tuple(content) for content in good} for name in keys)
-    columns = [pl.Series("line", lines, dtype=pl.Int64)]
+    columns = [pl.Series("line", numbers, dtype=pl.Int64)]
+    objects: dict[int, str] = {}
     for ours in _COLUMNS:
         name = _name(ours, mapping, seen)
         values = [content.get(name) for content in good] if name else [None] * len(good)
-        columns.append(_authors(values) if ours == "authors" else _text(ours, values))
+        if ours == "authors":
+            columns.append(_split(pl.Series(ours, map(_names, values), dtype=pl.String)))
+        else:
+            columns.append(_text(ours, values, objects))
+    for row, ours in objects.items():
+        shown = without_surrogates(str(good[row]))[:200]
+        bad.append((file, numbers[row], f"{ours} is an object, text is expected", shown))
+    records = pl.DataFrame(columns)
+    if objects:
+        records = records.with_row_index("row").filter(~pl.col("row").is_in(list(objects)))
     rejects = pl.DataFrame(bad, schema=REJECT_SCHEMA, orient="row")
-    return Batch(pl.DataFrame(columns), rejects, seen)
+    return Batch(records.select("line", *_COLUMNS), rejects, seen)
 
 
 def _name(ours: str, mapping: Mapping[str, str], seen: frozenset[str]) -> str | None:
@@ -77,15 +89,31 @@ def _name(ours: str, mapping: Mapping[str, str], seen: frozenset[str]) -> str | 
     return next((name for name in (mapping.get(ours, ours), ours) if name in seen), None)
 
 
-def _text(ours: str, values: list[Any]) -> pl.Series:
+def _text(ours: str, values: list[Any], objects: dict[int, str]) -> pl.Series:
+    """Text of a column's values; rows that hold an object are noted in `objects`."""
     try:
         return pl.Series(ours, values, dtype=pl.String)  # the usual: text and nulls
     except (TypeError, UnicodeEncodeError):
-        return pl.Series(ours, [_as_text(value) for value in values], dtype=pl.String)
+        pass
+    texts: list[str | None] = []
+    for row, value in enumerate(values):
+        try:
+            texts.append(_as_text(value))
+        except TypeError:
+            texts.append(None)
+            objects.setdefault(row, ours)
+    return pl.Series(ours, texts, dtype=pl.String)
 
 
 def _as_text(value: Any) -> str | None:
-    """Text of a scalar, or of a list of scalars; an object is no text."""
+    """Text of a scalar or of a list of scalars; TypeError for anything deeper."""
+    if isinstance(value, list):
+        items: list[Any] = value
+        return "; ".join(text for item in items if (text := _scalar(item)))
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str | None:
     match value:
         case None:
             return None
@@ -97,26 +125,20 @@ def _as_text(value: Any) -> str | None:
             return str(int(value)) if math.isfinite(value) and value.is_integer() else str(value)
         case int():
             return str(value)
-        case list():
-            parts = [_as_text(part) for part in cast(list[Any], value)]
-            return "; ".join(part for part in parts if part)
         case _:
-            return None
+            raise TypeError
 
 
-def _authors(values: list[Any]) -> pl.Series:
-    """Lists of names, of ``{"name": ...}``, or one text of names."""
-    texts: list[str | None] = []
-    for value in values:
-        if isinstance(value, list):
-            names = [
-                cast(dict[str, Any], each).get("name") if isinstance(each, dict) else each
-                for each in cast(list[Any], value)
-            ]
-            texts.append(_as_text(names))
-        else:
-            texts.append(_as_text(value))
-    return _split(pl.Series("authors", texts, dtype=pl.String))
+def _names(value: Any) -> str | None:
+    """Authors as one text: a list of names or of ``{"name": ...}``, or a text already."""
+    if isinstance(value, list):
+        items: list[Any] = value
+        each = [
+            cast("dict[str, Any]", item).get("name") if isinstance(item, dict) else item
+            for item in items
+        ]
+        value = [name for name in each if isinstance(name, str)]
+    return _as_text(value) if isinstance(value, list | str) else None
 
 
 def _split(texts: pl.Series) -> pl.Series:
@@ -138,28 +160,27 @@ def _from_frame(frame: pl.DataFrame, line: int, mapping: Mapping[str, str]) -> B
     for ours in _COLUMNS:
         name = _name(ours, mapping, seen)
         series = frame[name] if name else pl.Series([None] * frame.height, dtype=pl.String)
-        text = _column_text(series, ours == "authors").alias(ours)
+        text = _column_text(series, ours).alias(ours)
         columns.append(_split(text) if ours == "authors" else text)
     return Batch(pl.DataFrame(columns), pl.DataFrame(schema=REJECT_SCHEMA), seen)
 
 
-def _column_text(series: pl.Series, names: bool) -> pl.Series:
-    """Text of a typed column, by the rule of `_as_text`."""
+def _column_text(series: pl.Series, ours: str) -> pl.Series:
+    """Text of a typed column, by the rules for single values."""
     dtype = series.dtype
     if isinstance(dtype, pl.List | pl.Array):
-        lists = series.cast(pl.List(dtype.inner))
         inner = dtype.inner
-        if names and isinstance(inner, pl.Struct) and "name" in [f.name for f in inner.fields]:
-            lists = lists.list.eval(pl.element().struct.field("name"))
-            inner = pl.String()
-        if isinstance(inner, pl.Struct | pl.List | pl.Array | pl.Object | pl.Binary):
-            return pl.Series([None] * series.len(), dtype=pl.String)
+        lists = series.cast(pl.List(inner))
+        if ours == "authors" and isinstance(inner, pl.Struct):
+            if "name" in [field.name for field in inner.fields]:
+                lists = lists.list.eval(pl.element().struct.field("name"))
+        elif isinstance(inner, _NO_TEXT):
+            raise DataError(f"column {series.name!r} is {dtype}, text is expected")
         return lists.cast(pl.List(pl.String)).list.drop_nulls().list.join("; ")
-    if isinstance(dtype, pl.Struct | pl.Object):
-        return pl.Series([None] * series.len(), dtype=pl.String)
+    if isinstance(dtype, _NO_TEXT):
+        raise DataError(f"column {series.name!r} is {dtype}, text is expected")
     if dtype.is_float():
-        whole = (series == series.floor()) & (series.abs() < 2**53)
-        whole = whole.fill_null(False)
+        whole = ((series == series.floor()) & (series.abs() < 2**53)).fill_null(False)
         as_whole = series.set(~whole, None).cast(pl.Int64).cast(pl.String)
         return as_whole.zip_with(whole, series.cast(pl.String))
     return series.cast(pl.String, strict=False)

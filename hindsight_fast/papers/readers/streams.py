@@ -3,10 +3,10 @@
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, cast
 
 import zstandard
 
@@ -59,7 +59,7 @@ class _ZstdFile(io.RawIOBase):
 
 
 @contextmanager
-def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+def open_bytes(path: Path) -> Generator[IO[bytes]]:
     """Open a plain, .gz or .zst file by its content.
 
     Raises
@@ -76,9 +76,9 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
             raw.seek(0)
             if head[:2] == _GZIP:
                 with gzip.open(raw) as stream:
-                    yield stream
+                    yield cast("IO[bytes]", stream)
             elif head == _ZSTD:
-                yield io.BufferedReader(_ZstdFile(raw), _PIECE)
+                yield cast("IO[bytes]", io.BufferedReader(_ZstdFile(raw), _PIECE))
             else:
                 yield raw
     except FileNotFoundError:

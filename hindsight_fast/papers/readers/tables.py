@@ -1,50 +1,26 @@
-"""Tables in files: JSON lines, a JSON array, CSV and parquet, read in bounded batches.
+"""Tables in files, whatever their form, in bounded batches.
 
-Nothing is inferred: a reader asks for columns by name and gets text (lists for list columns).
-Text forms give each record with the number of the line that it starts on; a record that can't be
-read is a `Bad` one, never the end of the file. Where an object repeats a key, its last value
-counts; a field of CSV longer than 128 KiB is bad (an unclosed quote, mostly), and reading goes on
-with the next line.
+Nothing is inferred: a reader asks for columns by name. The content decides the form of a file,
+its name only where that leaves a choice.
 """
 
-import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn, cast
+from typing import Any, Final, cast
 
 import polars as pl
 
 from hindsight_fast.errors import DataError
-from hindsight_fast.papers.readers import streams
-
-Form = str
-"""``jsonl``, ``json``, ``csv`` or ``parquet``."""
+from hindsight_fast.papers.readers.lines import Record
 
 BATCH_RECORDS: Final = 1 << 16
 BATCH_BYTES: Final = 64 << 20
 """A batch ends at whichever comes first."""
 
-_SHOWN = 200
 
-
-class Bad(NamedTuple):
-    """A record that can't be read: why, and how it begins."""
-
-    reason: str
-    record: str
-
-
-class Record(NamedTuple):
-    """A record of a text form: the line it starts on, its size in bytes, and what it holds."""
-
-    line: int
-    size: int
-    content: Mapping[str, Any] | Bad
-
-
-def form(path: Path, head: bytes) -> Form | None:
-    """Tell the form of a table by its content, the name deciding only where that leaves a choice.
+def form(path: Path, head: bytes) -> str | None:
+    """Tell the form of a table: ``jsonl``, ``json``, ``csv``, ``parquet`` or None.
 
     Parameters
     ----------
@@ -55,167 +31,26 @@ def form(path: Path, head: bytes) -> Form | None:
     if head.startswith(b"PAR1"):
         return "parquet"
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    first, _, more = text.partition(b"\n")
+    named = [suffix.lower() for suffix in path.suffixes[-2:]]
     if text.startswith(b"["):
-        return "json"
+        return "jsonl" if ".jsonl" in named and more.strip() and _parsed(first) else "json"
     if text.startswith(b"{"):
-        return (
-            "jsonl" if _is_object(text.split(b"\n", 1)[0]) or not _named(path, ".json") else "json"
-        )
-    if _named(path, ".jsonl") or _named(path, ".json"):
+        value = _parsed(first)
+        if isinstance(value, dict):
+            return "json" if "papers" in cast(dict[str, Any], value) else "jsonl"
+        return "json" if ".json" in named else "jsonl"
+    if ".jsonl" in named or ".json" in named:
         return "jsonl"  # damaged from its first line on: every line says so
-    first = text.split(b"\n", 1)[0]
-    return "csv" if _named(path, ".csv") or b"," in first else None
+    return "csv" if ".csv" in named or b"," in first else None
 
 
-def _named(path: Path, suffix: str) -> bool:
-    return any(part.lower() == suffix for part in path.suffixes[-2:])
-
-
-def _is_object(line: bytes) -> bool:
+def _parsed(line: bytes) -> Any:
+    """Value of a line of JSON, None where it is none."""
     try:
-        value = json.loads(line)
+        return json.loads(line)
     except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and not isinstance(
-        cast(dict[str, Any], value).get("papers"), list
-    )
-
-
-def records(path: Path, shape: Form) -> Iterator[Record]:
-    """Read the records of a text form, one at a time.
-
-    Raises
-    ------
-    DataError
-        Where the file as a whole can't be read (a cut JSON array, a CSV file without header).
-    """
-    with streams.open_bytes(path) as stream:
-        if shape == "jsonl":
-            yield from _json_lines(streams.lines(stream))
-        elif shape == "json":
-            yield from _json_array(path, stream.read())
-        else:
-            yield from _csv(path, streams.lines(stream))
-
-
-def _json_lines(lines: Iterator[tuple[int, bytes | None]]) -> Iterator[Record]:
-    for number, line in lines:
-        if line is None:
-            yield Record(number, 0, Bad(f"a line longer than {streams.LONGEST_LINE} bytes", ""))
-        elif line.strip():
-            yield Record(number, len(line), _json_object(line))
-
-
-def _json_object(line: bytes) -> Mapping[str, Any] | Bad:
-    try:
-        text = line.decode("utf-8")
-        value: object = json.loads(text, parse_constant=_refuse_constant)
-    except UnicodeDecodeError as error:
-        return _bad(f"not UTF-8 at byte {error.start + 1}", line)
-    except RecursionError:
-        return _bad("nested too deeply", line)
-    except json.JSONDecodeError as error:
-        return _bad(f"not JSON: {error.msg} at column {error.colno}", line)
-    except ValueError as error:
-        return _bad(f"not JSON: {str(error)[:100]}", line)
-    if not isinstance(value, dict):
-        return _bad(f"a {type(value).__name__}, not an object", line)
-    return cast(dict[str, Any], value)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value (use null)")
-
-
-def _bad(reason: str, line: bytes) -> Bad:
-    return Bad(reason, line[:_SHOWN].decode("utf-8", "replace"))
-
-
-def _json_array(path: Path, content: bytes) -> Iterator[Record]:
-    expected = 'an array of records, or {"papers": [...]}, is expected'
-    try:
-        value: Any = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse_constant)
-    except RecursionError:
-        raise DataError(f"{path}: nested too deeply; {expected}") from None
-    except ValueError as error:  # also JSONDecodeError and UnicodeDecodeError
-        raise DataError(f"{path} is not whole JSON: {str(error)[:200]}; {expected}") from error
-    if isinstance(value, dict):
-        value = cast(dict[str, Any], value).get("papers", value)
-    if isinstance(value, dict):
-        value = [value]
-    if not isinstance(value, list):
-        raise DataError(f"{path} holds a {type(value).__name__}; {expected}")
-    items = cast(list[Any], value)
-    size = len(content) // max(len(items), 1)
-    for number, item in enumerate(items, start=1):
-        if isinstance(item, dict):
-            yield Record(number, size, cast(dict[str, Any], item))
-        else:
-            shown = json.dumps(item)[:_SHOWN]
-            yield Record(number, size, Bad(f"a {type(item).__name__}, not an object", shown))
-
-
-class _CsvLines:
-    """Lines for the csv module, remembering those of the record being read."""
-
-    def __init__(self, lines: Iterator[tuple[int, bytes | None]]) -> None:
-        self._lines = lines
-        self.taken: list[bytes] = []
-        self.first = self.last = 0
-
-    def start(self) -> None:
-        self.taken = []
-        self.first = self.last + 1
-
-    def __iter__(self) -> "_CsvLines":
-        return self
-
-    def __next__(self) -> str:
-        self.last, line = next(self._lines)
-        self.taken.append(line or b"")
-        return self.taken[-1].decode("utf-8", "surrogateescape") + "\n"
-
-
-def _csv(path: Path, lines: Iterator[tuple[int, bytes | None]]) -> Iterator[Record]:
-    source = _CsvLines(lines)
-    rows = csv.reader(source, strict=True)
-    try:
-        header = [name.strip() for name in next(rows, [])]
-    except csv.Error as error:
-        raise DataError(f"{path}: the header is no CSV: {error}") from error
-    if len(header) != len(set(header)):
-        twice = sorted({name for name in header if header.count(name) > 1})
-        raise DataError(f"{path}: the header names {', '.join(map(repr, twice))} more than once")
-    while True:
-        source.start()
-        try:
-            row = next(rows, None)
-        except csv.Error as error:
-            yield _csv_record(source, Bad(f"not CSV: {error}", ""))
-            continue
-        if row is None:
-            return
-        if not row:
-            continue  # an empty line
-        if len(row) != len(header):
-            found = f"{len(row)} fields, the header has {len(header)}"
-            yield _csv_record(source, Bad(found, ""))
-        else:
-            content = dict(zip(header, row, strict=True))
-            yield _csv_record(source, content)
-
-
-def _csv_record(source: _CsvLines, content: Mapping[str, Any] | Bad) -> Record:
-    raw = b"\n".join(source.taken)
-    if not isinstance(content, Bad) and not raw.isascii():
-        try:
-            raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            content = Bad(f"not UTF-8 at byte {error.start + 1}", "")
-    if isinstance(content, Bad):
-        end = f" (lines {source.first} to {source.last})" if source.last > source.first else ""
-        content = _bad(content.reason + end, raw)
-    return Record(source.first, len(raw), content)
+        return None
 
 
 def batches(items: Iterator[Record]) -> Iterator[list[Record]]:
