@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hindsight_fast.errors import UsageError
 
-__all__ = ["NOT_ELIGIBLE", "RECIPES", "impact", "paper_impact"]
+__all__ = ["NOT_ELIGIBLE", "RECIPES", "impact", "in_words", "paper_impact"]
 
 NOT_ELIGIBLE = np.float32(-1)
 CITATION_WEIGHT = 0.6
@@ -67,3 +67,25 @@ def impact(
     if recipe not in RECIPES:
         raise UsageError(f"no impact recipe {recipe!r}; known are {', '.join(RECIPES)}")
     return RECIPES[recipe](citations, top_venue, eligible)
+
+
+def in_words(recipe: str, citations: int | None, impact: float, low: int, high: int) -> str:
+    """Say how an impact by the recipe `paper` came about; of others, only what it is.
+
+    Parameters
+    ----------
+    citations
+        The paper's count; None if unknown.
+    low, high
+        Between which counts were normalised.
+    """
+    if recipe != "paper":
+        return f"{impact:.4f} by the recipe {recipe}"
+    share = (max(citations or 0, 0) - low) / max(high - low, 1)
+    counted = "an unknown number of" if citations is None else f"{citations:,}"
+    venue = "a top venue" if impact - CITATION_WEIGHT * share > VENUE_WEIGHT / 2 else "no top venue"
+    weight = VENUE_WEIGHT if venue == "a top venue" else 0
+    return (
+        f"{CITATION_WEIGHT} x {share:.4f} for {counted} citations (in this pool from {low:,} to "
+        f"{high:,}) + {weight} for {venue} = {impact:.4f}"
+    )

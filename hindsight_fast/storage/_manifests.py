@@ -1,5 +1,6 @@
 """What a folder says that it holds, and whether it does."""
 
+import datetime as dt
 import hashlib
 import json
 import os
@@ -77,6 +78,20 @@ class Manifest:
         if not isinstance(value, dict):
             self._wrong(key, "a table")
         return cast(dict[str, Any], value)
+
+    def flag(self, key: str) -> bool:
+        """Return the truth value `body[key]`."""
+        value = self.body.get(key)
+        if not isinstance(value, bool):
+            self._wrong(key, "true or false")
+        return value
+
+    def date(self, key: str) -> dt.date:
+        """Return the ISO date `body[key]`."""
+        try:
+            return dt.date.fromisoformat(self.text(key, 10))
+        except ValueError:
+            self._wrong(key, "a date")
 
     def _wrong(self, key: str, expected: str) -> NoReturn:
         raise ArtefactError(

@@ -12,13 +12,14 @@ A store has two identities: `content_id` (ordered ids and texts; what vectors de
 from hindsight_fast.store._build import build_store
 from hindsight_fast.store._identity import content_id, facts_id
 from hindsight_fast.store._read import UNDATED, Store, Vectors, days
-from hindsight_fast.store._verify import verify_store
+from hindsight_fast.store._verify import check_unit_rows, verify_store
 
 __all__ = [
     "UNDATED",
     "Store",
     "Vectors",
     "build_store",
+    "check_unit_rows",
     "content_id",
     "days",
     "facts_id",

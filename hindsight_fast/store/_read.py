@@ -64,7 +64,7 @@ class Vectors:
         self.encoder_fingerprint = manifest.text("encoder_fingerprint", 128)
         self.theta = manifest.real("theta", -1, 1)
         self.dim = manifest.integer("dim", 1, 65_536)
-        self.since = date_in(manifest, "since") if manifest.body.get("since") else None
+        self.since = manifest.date("since") if manifest.body.get("since") else None
         self.array: NDArray[np.float32] = map_array(folder / VECTORS, np.float32, (n, self.dim))
 
 
@@ -208,11 +208,3 @@ class Store:
                 f"`hindsight-fast embed {self.path} --encoder {encoder}`"
             )
         return Vectors(folder, self.content_id, self.n)
-
-
-def date_in(manifest: Manifest, key: str) -> dt.date:
-    """Read a date from a manifest's body."""
-    try:
-        return dt.date.fromisoformat(manifest.text(key, 10))
-    except ValueError:
-        raise ArtefactError(f"{manifest.folder}: '{key}' is no date") from None

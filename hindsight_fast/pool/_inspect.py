@@ -1,0 +1,84 @@
+"""What is in a folder, and is it whole? For stores, vectors and pools."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hindsight_fast.errors import ArtefactError
+from hindsight_fast.pool._read import KIND, Pool
+from hindsight_fast.storage import Manifest, kind_of, open_folder, verify_folder
+from hindsight_fast.store import Store, check_unit_rows, verify_store
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Say what a folder is and what it holds; the first key is `kind`.
+
+    Raises
+    ------
+    ArtefactError
+        It is nothing that this program made, or damaged.
+    """
+    kind = kind_of(path)
+    manifest = open_folder(path, kind)
+    facts: dict[str, Any] = {"kind": kind, "path": str(path), "bytes": _bytes(manifest)}
+    if kind == "store":
+        store = Store.open(path)
+        facts["vectors"] = {name: _vectors_facts(store, name) for name in store.encoders()}
+    if kind == KIND:
+        pool = Pool.open(path)
+        facts["signature"] = pool.signature(pool.k, pool.theta, "exact")
+    return facts | dict(manifest.body)
+
+
+def _bytes(manifest: Manifest) -> int:
+    return sum(file.size for file in manifest.files.values())
+
+
+def _vectors_facts(store: Store, name: str) -> dict[str, Any]:
+    manifest = store.vectors(name).manifest
+    return {"bytes": _bytes(manifest)} | dict(manifest.body)
+
+
+def verify_artefact(path: Path) -> list[str]:
+    """Check every byte of a store, of vectors or of a pool with its store.
+
+    Returns
+    -------
+    list of str
+        What was checked, a phrase each.
+
+    Raises
+    ------
+    ArtefactError
+        Naming the first thing that is wrong.
+    """
+    checks: dict[str, Callable[[Path], list[str]]] = {
+        "store": verify_store,
+        "vectors": _verify_vectors,
+        KIND: _verify_pool,
+    }
+    kind = kind_of(path)
+    if kind not in checks:
+        raise ArtefactError(f"{path} is a {kind}; a store, vectors or a pool can be verified")
+    return checks[kind](path)
+
+
+def _verify_vectors(path: Path) -> list[str]:
+    return verify_store(Path(path).absolute().parent.parent)
+
+
+def _verify_pool(path: Path) -> list[str]:
+    manifest = verify_folder(path, KIND)
+    pool = Pool.open(path)
+    checked = [f"{len(manifest.files)} files", f"impact of {pool.n_papers} papers"]
+    impact = np.asarray(pool.impact)
+    eligible = impact >= 0
+    right = (impact == -1) | (eligible & (impact <= 1))
+    if not right.all() or int(eligible.sum()) != pool.n_papers:
+        raise ArtefactError(f"{path}: the impact is not between 0 and 1, or not of {pool.n_papers}")
+    check_unit_rows(pool.vectors, f"vectors of {path}")
+    if pool.index is not None:
+        checked.append("index")
+    return checked + [f"store: {what}" for what in verify_store(pool.store.path)]

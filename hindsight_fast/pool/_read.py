@@ -1,0 +1,213 @@
+"""A pool, opened."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hindsight_fast import __version__
+from hindsight_fast.errors import ArtefactError, UsageError
+from hindsight_fast.impact import in_words
+from hindsight_fast.storage import (
+    Manifest,
+    full_hash_once,
+    map_array,
+    open_folder,
+    read_manifest,
+)
+from hindsight_fast.store import Store
+
+if TYPE_CHECKING:
+    from hindsight_fast.index import Index
+
+KIND = "pool"
+IMPACT = "impact.npy"
+_ATTEMPTS = 3
+_MAX_ROWS = 2**31 - 1
+
+
+class Pool:
+    """The papers of a window, with impact; use `Pool.open`.
+
+    Rows are counted from the start of the window's slice of the store.
+
+    Attributes
+    ----------
+    path : Path
+    manifest : Manifest
+    store : Store
+    offset, n : int
+        The slice is rows offset ... offset + n - 1 of the store.
+    n_papers : int
+        How many of the n rows are eligible.
+    vectors : ndarray of shape (n, d), float32, read-only
+    impact : ndarray of shape (n,), float32, read-only
+        Between 0 and 1; -1 where not eligible.
+    index : Index or None
+    k, theta : int, float
+        Defaults for scoring.
+    cutoff, until, start : datetime.date
+        T, E, and the first day of the window.
+    first_public_only : bool
+        Papers that only a venue or a year dates are left out.
+    recipe : str
+        How impact was computed.
+    encoder, encoder_fingerprint, text_version
+        What made the vectors.
+    pool_hash : str
+        Hash of papers, window and impact.
+    citations_as_of : str
+        Month in which the citations were counted, two with dots between, or "unknown".
+    coverage : dict
+        What a score on this pool rests on.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest, store: Store) -> None:
+        self.path, self.manifest, self.store = path, manifest, store
+        _check_store(manifest, store)
+        self.offset = manifest.integer("offset", high=_MAX_ROWS)
+        self.n = manifest.integer("n", high=_MAX_ROWS)
+        self.n_papers = manifest.integer("n_papers", high=self.n)
+        self.k = manifest.integer("k", 1, _MAX_ROWS)
+        self.theta = manifest.real("theta", -1, 1)
+        self.cutoff, self.until, self.start = (
+            manifest.date(key) for key in ("cutoff", "until", "start")
+        )
+        self.recipe = manifest.text("recipe", 64)
+        self.encoder = manifest.text("encoder", 64)
+        self.encoder_fingerprint = manifest.text("encoder_fingerprint", 128)
+        self.text_version = manifest.integer("text_version")
+        self.pool_hash = manifest.text("pool_hash", 64)
+        self.first_public_only = manifest.flag("require_first_public")
+        self._citations_range = (
+            manifest.integer("citations_low"),
+            manifest.integer("citations_high"),
+        )
+        self.citations_as_of = manifest.text("citations_as_of", 64)
+        self.coverage = manifest.table("coverage")
+        self.impact: NDArray[np.float32] = map_array(path / IMPACT, np.float32, (self.n,))
+        self.vectors = self._slice_of_vectors()
+        self.index = self._view_index()
+
+    @classmethod
+    def open(cls, path: Path, store: Store | Path | None = None) -> "Pool":
+        """Open a pool with its store; files are mapped, not read.
+
+        Parameters
+        ----------
+        store
+            The store, where it is no longer where it was relative to the pool.
+
+        Raises
+        ------
+        ArtefactError
+            The pool or its store is missing, damaged or something else, or the store is not the one
+            that the pool was made from.
+        """
+        path = Path(path)
+        for attempt in range(_ATTEMPTS):
+            manifest = read_manifest(path)
+            try:
+                manifest = open_folder(path, KIND)
+                return cls(path, manifest, _find_store(path, manifest, store))
+            except ArtefactError:  # perhaps it was replaced between two of its files
+                if attempt == _ATTEMPTS - 1 or read_manifest(path) == manifest:
+                    raise
+        raise AssertionError("unreachable")
+
+    def lookup(self, rows: NDArray[np.integer[Any]]) -> pl.DataFrame:
+        """Name a few papers: id, title, venue, date, date_precision, citations, url.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (m,)
+            Rows of the pool.
+
+        Raises
+        ------
+        IndexError
+            A row is negative or too large.
+        """
+        wanted = rows.astype(np.int64)
+        if wanted.size and (wanted.min() < 0 or wanted.max() >= self.n):
+            raise IndexError(f"rows must be from 0 to {self.n - 1}")
+        return self.store.lookup(wanted + self.offset)
+
+    def signature(self, k: int, theta: float, search: str) -> str:
+        """Return the line that says exactly how a score was made."""
+        window = f"T={self.cutoff} E={self.until}"
+        if self.start != self.cutoff:
+            window += f" from={self.start}"
+        if self.first_public_only:
+            window += " first_public_only"
+        return (
+            f"HindSight recipe={self.recipe} {window} K={k} theta={theta!r} "
+            f"encoder={self.encoder}@{self.encoder_fingerprint[:8]} "
+            f"pool={self.n_papers}@{self.pool_hash[:8]} citations={self.citations_as_of} "
+            f"search={search} hindsight_fast={__version__}"
+        )
+
+    def impact_in_words(self, citations: int | None, impact: float) -> str:
+        """Say how the impact of one of its papers came about."""
+        return in_words(self.recipe, citations, impact, *self._citations_range)
+
+    def _slice_of_vectors(self) -> NDArray[np.float32]:
+        vectors = self.store.vectors(self.encoder)
+        if vectors.encoder_fingerprint != self.encoder_fingerprint:
+            raise ArtefactError(
+                f"{self.path} was made with {self.encoder}@{self.encoder_fingerprint[:8]}, its "
+                f"store now has vectors of {self.encoder}@{vectors.encoder_fingerprint[:8]}; make "
+                "the pool again"
+            )
+        if vectors.since is not None and vectors.since > self.start:
+            raise ArtefactError(
+                f"{self.path} starts on {self.start}, its store now has vectors since "
+                f"{vectors.since} only; encode the rest again"
+            )
+        if (self.offset, self.offset + self.n) != self.store.window(self.start, self.until):
+            raise ArtefactError(f"{self.path}: its rows are not those of its window")
+        return vectors.array[self.offset : self.offset + self.n]
+
+    def _view_index(self) -> "Index | None":
+        if self.manifest.body.get("index") is None:
+            return None
+        facts = self.manifest.table("index")
+        from hindsight_fast.index import Index, IndexConfig
+
+        try:
+            config = IndexConfig(**facts["config"])
+        except (KeyError, TypeError, ValueError, UsageError) as error:
+            raise ArtefactError(f"{self.path}: no settings of an index: {error}") from error
+        for name, file in self.manifest.files.items():
+            if name != IMPACT:
+                full_hash_once(self.path / name, file)
+        return Index.view(self.path, config)
+
+
+def _find_store(path: Path, manifest: Manifest, given: Store | Path | None) -> Store:
+    if isinstance(given, Store):
+        return given
+    if given is not None:
+        return Store.open(given)
+    place = Path(os.path.normpath(Path(os.path.realpath(path)) / manifest.text("store")))
+    if not place.is_dir():
+        raise ArtefactError(
+            f"{path} was made from a store that should be at {place}, and isn't; put it there "
+            "again, or say where it is"
+        )
+    return Store.open(place)
+
+
+def _check_store(manifest: Manifest, store: Store) -> None:
+    for key, found, what in (
+        ("content_id", store.content_id, "papers or texts"),
+        ("facts_id", store.facts_id, "dates, venues or citations"),
+    ):
+        if manifest.text(key, 64) != found:
+            raise ArtefactError(
+                f"{manifest.folder} was made from other {what} than {store.path} now holds; "
+                "make the pool again"
+            )
