@@ -1,6 +1,7 @@
 """The one place for the options of numba's njit.
 
-No fastmath: a similarity must be the same to the bit on every machine, and NaN must be seen.
+No fastmath where a result must be the same to the bit on every machine (a similarity);
+additions may be reordered only in a bound, which holds in any order. NaN and inf are always seen.
 No parallel=True: a kernel is serial, releases the GIL and works on a range of rows; threads are
 ours (`_threads`), so that no threading layer can abort the process, and a forked child works.
 """
@@ -33,25 +34,29 @@ F32_SCALAR = types.float32
 _warned = False
 
 
-def kernel(*arguments: Any) -> Callable[[F], F]:
+def kernel(*arguments: Any, any_order: bool = False) -> Callable[[F], F]:
     """Compile for exactly these argument types, now, from numba's cache where that works.
+
+    `any_order` lets additions be reordered, which vectorises a sum.
 
     A damaged cache entry is dropped and made again; a cache that can't be read or written is
     done without, with one warning per process.
     """
+
+    fastmath = {"reassoc", "contract", "nsz"} if any_order else False
 
     def compile_now(function: F) -> F:
         dispatcher: Any = None
         for _ in range(2):
             try:
                 if dispatcher is None:
-                    dispatcher = njit(nogil=True, cache=True)(function)
+                    dispatcher = njit(nogil=True, cache=True, fastmath=fastmath)(function)
                 else:
                     dispatcher._cache.flush()
                 return _compiled(dispatcher, arguments)
             except Exception as error:  # any: pickle's and the file system's errors come through
                 _warn(error)
-        return _compiled(njit(nogil=True)(function), arguments)
+        return _compiled(njit(nogil=True, fastmath=fastmath)(function), arguments)
 
     return compile_now
 
@@ -59,6 +64,7 @@ def kernel(*arguments: Any) -> Callable[[F], F]:
 def _compiled(dispatcher: Any, arguments: tuple[Any, ...]) -> Any:
     if hasattr(dispatcher, "compile"):  # under NUMBA_DISABLE_JIT it's the Python function
         dispatcher.compile(arguments)
+        dispatcher.disable_compile()  # or an array of another type would compile again, unseen
     return dispatcher
 
 

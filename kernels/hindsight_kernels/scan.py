@@ -23,7 +23,7 @@ Papers with NaN or inf have no finite product and are never nominated.
 """
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,12 +43,23 @@ from hindsight_kernels._jit import (
 from hindsight_kernels._threads import clamp_threads, run_all, single_threaded_blas
 from hindsight_kernels.match import check_vectors, match
 
-BLOCK = 512
-"""Papers per matrix product: with 256 ideas its result stays in the second-level cache."""
-_IDEAS = 256
-_LEAST_IDEAS = 64  # fewer per product and BLAS spends its time on packing
-_CHUNK = 64
+BLOCK = 768
+"""Papers per matrix product; 512 to 1,536 differ by less than the noise."""
+_IDEAS = 512
+_BUFFERED = 1 << 21  # candidates that one thread may hold
+_CHUNK = 64  # products compared at once before any is looked at
+_FLT_MAX = np.float32(np.finfo(np.float32).max)
 _LARGEST = 1e15  # product of norms up to which no float32 sum can overflow or lose the bound
+
+
+class _Part(NamedTuple):
+    """What one thread nominates among its papers for a few ideas, padded to one width."""
+
+    values: NDArray[np.float32]
+    rows: NDArray[np.int32]
+    counts: NDArray[np.int32]
+    errors: NDArray[np.float64]
+    lower: NDArray[np.float64]
 
 
 def scan(
@@ -76,7 +87,7 @@ def scan(
     Returns
     -------
     ndarray of shape (n, c), int32
-        Rows of papers in ascending order, padded with -1; c is the largest number needed.
+        Rows of papers, ascending, padded with -1; c is the largest number needed.
         Which papers come along that are not needed depends on block and threads.
 
     Raises
@@ -86,7 +97,8 @@ def scan(
 
     Notes
     -----
-    Memory per thread: 256 x block products and 256 buffers of max(256, 4 k) candidates.
+    Memory per thread: 512 x block products and 512 buffers of max(64, 4 k) candidates; fewer
+    ideas at once where k is large.
     """
     threads = clamp_threads(threads)
     queries, papers, impact = check_vectors(queries, papers, impact)
@@ -96,32 +108,22 @@ def scan(
     if n == 0 or n_papers == 0:
         return np.full((n, 0), -1, np.int32)
     k = min(k, n_papers)
+    n_parts = min(threads, -(-n_papers // block))
+    edges = [n_papers * part // n_parts for part in range(n_parts + 1)]
 
-    ideas = min(_IDEAS, max(_LEAST_IDEAS, -(-n // threads)))
-    starts = range(0, n, ideas)
-    n_parts = min(-(-threads // len(starts)), -(-n_papers // block))
-    edges = np.linspace(0, n_papers, n_parts + 1).astype(int)
-    tasks = [(start, int(low), int(high)) for start in starts for low, high in pairwise(edges)]
-
-    def work(task: tuple[int, int, int]) -> list[NDArray[np.int32]]:
-        start, low, high = task
-        return _nominate(queries[start : start + ideas], papers, impact, k, low, high, block)
-
+    ideas = max(1, min(_IDEAS, _BUFFERED // _capacity(k)))
+    found: list[NDArray[np.int32]] = []
     with single_threaded_blas():
-        parts = run_all(work, tasks, threads)
-    lists: list[list[NDArray[np.int32]]] = [[] for _ in range(n)]
-    for (start, _, _), part in zip(tasks, parts, strict=True):
-        for i, rows in enumerate(part, start):
-            lists[i].append(rows)
-    return _pad(lists)
+        for start in range(0, n, ideas):
+            some = queries[start : start + ideas]
 
+            def work(span: tuple[int, int], some: NDArray[np.float32] = some) -> _Part:
+                return _nominate(some, papers, impact, k, *span, block)
 
-def _pad(lists: list[list[NDArray[np.int32]]]) -> NDArray[np.int32]:
-    """Lists of ascending rows per idea, as one array."""
-    joined = [np.concatenate(parts) for parts in lists]
-    candidates = np.full((len(joined), max(map(len, joined))), -1, np.int32)
-    for row, rows in zip(candidates, joined, strict=True):
-        row[: len(rows)] = rows
+            found.append(_merge(run_all(work, list(pairwise(edges)), threads), k))
+    candidates = np.full((n, max(rows.shape[1] for rows in found)), -1, np.int32)
+    for start, rows in zip(range(0, n, ideas), found, strict=True):
+        candidates[start : start + len(rows), : rows.shape[1]] = rows
     return candidates
 
 
@@ -133,28 +135,31 @@ def _nominate(
     low: int,
     high: int,
     block: int,
-) -> list[NDArray[np.int32]]:
+) -> _Part:
     """Candidates of a few ideas among papers low..high-1, in the calling thread."""
     n, d = queries.shape
-    capacity = max(256, 4 * k)
+    capacity = min(_capacity(k), high - low)
     products = np.empty(n * block, np.float32)
     values = np.empty((n, capacity), np.float32)
     rows = np.empty((n, capacity), np.int32)
     counts = np.zeros(n, np.int32)
     scratch = np.empty(capacity, np.float32)
-    norms = np.sqrt(np.einsum("ij,ij->i", queries, queries, dtype=np.float64))
-    lower = np.where(np.isfinite(norms), -np.inf, np.inf)  # such a query has no similarities
+    norms = np.array([_largest_norm(query) for query in queries[:, None]])
+    finite = np.isfinite(queries).all(axis=1)
+    lower = np.where(finite, -np.inf, np.inf)  # NaN or inf: no similarities at all
     relative, absolute = _error_bound(d)
     largest = 0.0
+    errors = np.zeros(n)
 
     for start in range(low, high, block):
         x = papers[start : min(start + block, high)]
         largest = max(largest, _largest_norm(x))
+        if not largest * norms.max() <= _LARGEST:
+            raise ValueError(f"norms reach {largest:.3g} and {norms.max():.3g}, not near 1")
         errors = relative * largest * norms + absolute
-        if largest * np.max(norms, where=np.isfinite(norms), initial=0.0) > _LARGEST:
-            raise ValueError(f"a paper's vector has norm {largest:.3g}; unit vectors are needed")
         s = products[: n * len(x)].reshape(n, len(x))
-        np.matmul(queries, x.T, out=s)
+        with np.errstate(all="ignore"):  # NaN and inf are dealt with below
+            np.matmul(queries, x.T, out=s)
         idea = column = 0
         while True:
             idea, column = _collect(
@@ -163,8 +168,30 @@ def _nominate(
             if idea == n:
                 break
             _settle(queries, papers, impact, k, idea, lower, values, rows, counts)
-    _finish(k, relative * largest * norms + absolute, lower, values, rows, counts, scratch)
-    return [np.sort(rows[i, : counts[i]]) for i in range(n)]
+    _finish(k, errors, lower, values, rows, counts, scratch)
+    width = counts.max()
+    return _Part(values[:, :width].copy(), rows[:, :width].copy(), counts, errors, lower)
+
+
+def _merge(parts: list[_Part], k: int) -> NDArray[np.int32]:
+    """Candidates of a few ideas over all parts, thinned once more; (n, c), ascending, padded."""
+    counts = sum((part.counts for part in parts), np.zeros_like(parts[0].counts))
+    values = np.empty((len(counts), int(counts.max())), np.float32)
+    rows = np.empty(values.shape, np.int32)
+    filled = np.zeros_like(counts)
+    for part in parts:
+        _append(part.values, part.rows, part.counts, values, rows, filled)
+    errors = np.max([part.errors for part in parts], axis=0)
+    lower = np.max([part.lower for part in parts], axis=0)
+    _finish(k, errors, lower, values, rows, counts, np.empty(values.shape[1], np.float32))
+    rows = rows[:, : counts.max()]
+    rows[np.arange(rows.shape[1]) >= counts[:, None]] = -1
+    return rows
+
+
+def _capacity(k: int) -> int:
+    """Candidates to buffer per idea: room for many blocks between two thinnings."""
+    return max(64, 4 * k)
 
 
 def _error_bound(d: int) -> tuple[float, float]:
@@ -201,26 +228,25 @@ def _settle(
     lower[idea] = max(lower[idea], best.similarities[0, -1])
 
 
-@kernel(F32_2D_IN)
+@kernel(F32_2D_IN, any_order=True)
 def _largest_norm(x: NDArray[np.float32]) -> Any:
-    """An upper bound of the largest norm among rows that are finite, a little above it."""
+    """An upper bound of the largest norm of rows without NaN and inf; inf if it's beyond 1e19."""
     largest = np.float32(0)
-    lanes = np.empty(16, np.float32)
-    whole = x.shape[1] - x.shape[1] % 16
-    for row in x:
-        for lane in range(16):
-            lanes[lane] = 0
-        for j in range(0, whole, 16):
-            for lane in range(16):
-                lanes[lane] += row[j + lane] * row[j + lane]
-        for j in range(whole, x.shape[1]):
-            lanes[0] += row[j] * row[j]
+    d = x.shape[1]
+    for i in range(x.shape[0]):
         square = np.float32(0)
-        for lane in range(16):
-            square += lanes[lane]
-        if np.isfinite(square) and square > largest:
-            largest = square
-    return np.sqrt(np.float64(largest)) * (1 + 1e-3) + 1e-18
+        for j in range(d):
+            square += x[i, j] * x[i, j]
+        if square <= _FLT_MAX:  # not isfinite, which reordering turns into true
+            largest = max(largest, square)
+        else:
+            finite = True
+            for j in range(d):
+                finite = finite and abs(x[i, j]) <= _FLT_MAX
+            if finite:
+                return np.inf
+    # Above the rounding of d additions, and above squares that underflow.
+    return np.sqrt(np.float64(largest)) * (1 + d * 2.0**-23) + np.sqrt(d) * 2.0**-62
 
 
 @helper
@@ -264,6 +290,21 @@ def _thin(k: int, error: Any, lower: Any, values: Any, rows: Any, count: int, sc
     return lower, kept
 
 
+@helper
+def _just_below(value: Any) -> Any:
+    """float32 and no larger than the value, so that rounding loses no candidate."""
+    return np.float32(np.nextafter(np.float32(value), np.float32(-np.inf)))
+
+
+@helper
+def _any_passes(chunk: Any, least: Any) -> Any:
+    """Of _CHUNK products; int32 and a constant length all along, or it's not vectorised."""
+    passing = np.int32(0)
+    for j in range(_CHUNK):
+        passing = np.int32(passing + np.int32(chunk[j] >= least))
+    return passing > 0
+
+
 @kernel(
     F32_2D_IN, F32_IN, I64, I64, F64, F64, F32_2D, I32_2D, I32, F32, I64, I64,
 )  # fmt: skip
@@ -287,21 +328,21 @@ def _collect(
     """
     n, n_columns = products.shape
     capacity = values.shape[1]
-    largest = np.float32(np.finfo(np.float32).max)
+    hits = np.empty(_CHUNK, np.int32)
     for i in range(idea, n):
         s = products[i]
         count = counts[i]
-        # Rounded down to float32, so that no value is lost by the rounding.
-        least = np.nextafter(np.float32(lower[i] - errors[i]), np.float32(-np.inf))
+        least = _just_below(lower[i] - errors[i])
         for chunk in range(column - column % _CHUNK, n_columns, _CHUNK):
             stop = min(chunk + _CHUNK, n_columns)
-            passing = 0
-            for j in range(chunk, stop):
-                passing += s[j] >= least
-            if passing == 0:
+            if chunk + _CHUNK == stop and not _any_passes(s[chunk:stop], least):
                 continue
-            for j in range(max(chunk, column), stop):
-                if not (s[j] >= least and abs(s[j]) <= largest and impact[first_row + j] >= 0):
+            n_hits = 0
+            for j in range(max(chunk, column), stop):  # no branch to mispredict
+                hits[n_hits] = j
+                n_hits += s[j] >= least
+            for j in hits[:n_hits]:
+                if not (abs(s[j]) <= _FLT_MAX and impact[first_row + j] >= 0):
                     continue
                 if count == capacity:
                     lower[i], count = _thin(
@@ -310,7 +351,7 @@ def _collect(
                     counts[i] = count
                     if count > capacity // 2:
                         return i, j
-                    least = np.nextafter(np.float32(lower[i] - errors[i]), np.float32(-np.inf))
+                    least = _just_below(lower[i] - errors[i])
                     if not s[j] >= least:
                         continue
                 values[i, count] = s[j]
@@ -319,6 +360,23 @@ def _collect(
         counts[i] = count
         column = 0
     return n, 0
+
+
+@kernel(F32_2D, I32_2D, I32, F32_2D, I32_2D, I32)
+def _append(
+    values: NDArray[np.float32],
+    rows: NDArray[np.int32],
+    counts: NDArray[np.int32],
+    all_values: NDArray[np.float32],
+    all_rows: NDArray[np.int32],
+    filled: NDArray[np.int32],
+) -> None:
+    """Add one part's candidates after those of the parts before it."""
+    for i in range(counts.size):
+        for j in range(counts[i]):
+            all_values[i, filled[i]] = values[i, j]
+            all_rows[i, filled[i]] = rows[i, j]
+            filled[i] += 1
 
 
 @kernel(I64, F64, F64, F32_2D, I32_2D, I32, F32)

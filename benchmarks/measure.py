@@ -1,0 +1,82 @@
+"""What every benchmark shares: fair timing of rivals, the machine's name, JSON and a table."""
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import (  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs]
+    threadpool_info,
+)
+
+
+def interleaved(rivals: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    """Seconds of each call: a warm-up, then `repeats` rounds in which each has its turn."""
+    for call in rivals.values():
+        call()
+    seconds: dict[str, list[float]] = {name: [] for name in rivals}
+    for _ in range(repeats):
+        for name, call in rivals.items():
+            start = time.perf_counter()
+            call()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def median(seconds: list[float]) -> float:
+    return statistics.median(seconds)
+
+
+def machine(*packages: str) -> dict[str, Any]:
+    """Processor, what of it may be used, the load of others, BLAS kernels, versions."""
+    model = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), model)
+    blas: list[dict[str, Any]] = threadpool_info()
+    return {
+        "processor": model,
+        "usable_processors": len(os.sched_getaffinity(0)),
+        "load_average": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in packages},
+        "blas": [
+            {key: info.get(key) for key in ("internal_api", "version", "architecture")}
+            | {"file": Path(str(info.get("filepath"))).name}
+            for info in blas
+            if info.get("user_api") == "blas"
+        ],
+        "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE"),
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Rows of equal keys as aligned columns."""
+    cells = [list(rows[0])] + [[_cell(value) for value in row.values()] for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in cells
+    )
+
+
+def _cell(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def write_json(path: Path | None, result: dict[str, Any]) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(result, indent=2) + "\n")

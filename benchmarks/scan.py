@@ -1,0 +1,117 @@
+"""Exact search: ours (matrix product nominates, the similarity kernel decides) and faiss's flat
+inner-product index, on the same vectors and the same number of threads.
+
+    python benchmarks/scan.py [--papers 200000] [--json out.json]
+
+Speed is the median over interleaved repeats, warm-up apart. Quality: of a sample of ideas, the
+share whose K papers are those of a float64 product (similarity rounded to float32, ties to the
+lower row), papers and order.
+"""
+
+import argparse
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measure import interleaved, machine, median, table, write_json
+from numpy.typing import NDArray
+from vectors import Vectors, shape_of
+
+
+def oracle(queries: NDArray[np.float32], papers: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    """(n, k) nearest rows by float64 similarity rounded to float32, ties to the lower row."""
+    similarities = np.empty((len(queries), len(papers)), np.float32)
+    wide = queries.astype(np.float64)
+    for start in range(0, len(papers), 8192):
+        block = papers[start : start + 8192].astype(np.float64)
+        similarities[:, start : start + 8192] = wide @ block.T
+    return np.argsort(-similarities, axis=1, kind="stable")[:, :k]
+
+
+def agreement(found: NDArray[Any], right: NDArray[Any]) -> dict[str, float]:
+    same_order = (found == right).all(axis=1).mean()
+    same_papers = (np.sort(found, axis=1) == np.sort(right, axis=1)).all(axis=1).mean()
+    return {"same_papers": float(same_papers), "same_order": float(same_order)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--papers", type=int, default=200_000)
+    parser.add_argument("--ideas", type=int, default=512)
+    parser.add_argument("--k", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--sample", type=int, default=100, help="ideas to check for quality")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+
+    import faiss  # type: ignore[import-untyped]
+
+    start = time.perf_counter()
+    from hindsight_kernels import exact
+
+    first_import = time.perf_counter() - start
+    made = Vectors(arguments.papers, arguments.ideas)
+    papers, ideas = made.papers, made.ideas
+    impact = np.random.default_rng(1).random(len(papers), np.float32)
+
+    faiss.omp_set_num_threads(arguments.threads)
+    flat = faiss.IndexFlatIP(papers.shape[1])
+    flat.add(papers)
+    k = arguments.k
+    seconds = interleaved(
+        {
+            "hindsight exact": lambda: exact(
+                ideas, papers, impact, k, 0.96, threads=arguments.threads
+            ),
+            "faiss IndexFlatIP": lambda: flat.search(ideas, k),
+        },
+        arguments.repeats,
+    )
+
+    sample = ideas[: arguments.sample]
+    right = oracle(sample, papers, k)
+    ours = exact(sample, papers, impact, k, 0.96, threads=arguments.threads).rows
+    quality = {
+        "hindsight exact": agreement(ours, right),
+        "faiss IndexFlatIP": agreement(flat.search(sample, k)[1], right),
+    }
+    operations = 2 * papers.size * len(ideas)
+    rows = [
+        {
+            "search": name,
+            "seconds": median(taken),
+            "fastest": min(taken),
+            "ideas/s": len(ideas) / median(taken),
+            "GFLOP/s": operations / median(taken) / 1e9,
+            **quality[name],
+        }
+        for name, taken in seconds.items()
+    ]
+    ratios = [theirs / our for our, theirs in zip(*seconds.values(), strict=True)]
+    result = {
+        "benchmark": "scan",
+        "papers": len(papers),
+        "ideas": len(ideas),
+        "dim": papers.shape[1],
+        "k": k,
+        "threads": arguments.threads,
+        "shape": asdict(shape_of(papers, ideas)),
+        "import_and_compile_seconds": first_import,
+        "results": rows,
+        "speed_over_faiss": median(ratios),
+        "target": 0.95,
+        "seconds": seconds,
+        "machine": machine("numpy", "numba", "faiss-cpu"),
+    }
+    print(table(rows))
+    print(f"speed over faiss: {median(ratios):.3f} (median of {len(ratios)} pairs; target 0.95)")
+    for blas in result["machine"]["blas"]:
+        print(f"BLAS: {blas['file']} {blas['version']} kernel {blas['architecture']}")
+    write_json(arguments.json, result)
+
+
+if __name__ == "__main__":
+    main()
