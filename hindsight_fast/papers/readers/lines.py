@@ -9,7 +9,7 @@ import csv
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from hindsight_fast.errors import DataError
 from hindsight_fast.papers.readers import streams
@@ -30,6 +30,16 @@ class Record(NamedTuple):
     line: int
     size: int
     content: Mapping[str, Any] | Bad
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Tell whether a JSON value is an array."""
+    return isinstance(value, list)
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Tell whether a JSON value is an object."""
+    return isinstance(value, dict)
 
 
 def records(path: Path, form: str) -> Iterator[Record]:
@@ -69,9 +79,7 @@ def _json_object(line: bytes) -> Mapping[str, Any] | Bad:
         return _bad(f"not JSON: {error.msg} at column {error.colno}", line)
     except ValueError as error:
         return _bad(f"not JSON: {str(error)[:100]}", line)
-    if not isinstance(value, dict):
-        return _bad(f"a {type(value).__name__}, not an object", line)
-    return cast(dict[str, Any], value)
+    return value if is_object(value) else _bad("not an object", line)
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -90,20 +98,18 @@ def _json_array(path: Path, content: bytes) -> Iterator[Record]:
         raise DataError(f"{path}: nested too deeply; {expected}") from None
     except ValueError as error:  # also JSONDecodeError and UnicodeDecodeError
         raise DataError(f"{path} is not whole JSON: {str(error)[:200]}; {expected}") from error
-    if isinstance(value, dict):
-        value = cast(dict[str, Any], value).get("papers", value)
-    if isinstance(value, dict):
-        value = [value]
-    if not isinstance(value, list):
-        raise DataError(f"{path} holds a {type(value).__name__}; {expected}")
-    items: list[Any] = value
-    size = len(content) // max(len(items), 1)
-    for number, item in enumerate(items, start=1):
-        if isinstance(item, dict):
-            yield Record(number, size, cast(dict[str, Any], item))
+    if is_object(value):
+        value = value.get("papers", [value])
+    if not is_list(value):
+        raise DataError(f"{path}: {expected}")
+    size = len(content) // max(len(value), 1)
+    for number, item in enumerate(value, start=1):
+        if is_object(item):
+            yield Record(number, size, item)
         else:
-            shown = json.dumps(item)[:_SHOWN]
-            yield Record(number, size, Bad(f"a {type(item).__name__}, not an object", shown))
+            yield Record(
+                number, size, Bad("not an object", "" if is_list(item) else str(item)[:_SHOWN])
+            )
 
 
 class _CsvLines:

@@ -4,13 +4,14 @@ import math
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import polars as pl
 
 from hindsight_fast.errors import DataError
 from hindsight_fast.papers.readers import lines, tables
 from hindsight_fast.papers.readers._batch import Batch, Reader
+from hindsight_fast.papers.readers.lines import is_list, is_object
 from hindsight_fast.papers.records import RAW_SCHEMA
 from hindsight_fast.papers.schema import REJECT_SCHEMA
 from hindsight_fast.papers.text import without_surrogates
@@ -47,7 +48,7 @@ def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None)
     if form == "parquet":
         line = 1
         for frame in tables.frames(path, limit):
-            yield _from_frame(frame, line, mapping)
+            yield _from_frame(path, frame, line, mapping)
             line += frame.height
         return
     for batch in tables.batches(islice(lines.records(path, form), limit)):
@@ -75,13 +76,17 @@ def _from_records(batch: list[lines.Record], file: str, mapping: Mapping[str, st
         else:
             columns.append(_text(ours, values, objects))
     for row, ours in objects.items():
-        shown = without_surrogates(str(good[row]))[:200]
-        bad.append((file, numbers[row], f"{ours} is an object, text is expected", shown))
+        bad.append((file, numbers[row], f"{ours} is no text but an object", _shown(good[row])))
     records = pl.DataFrame(columns)
     if objects:
         records = records.with_row_index("row").filter(~pl.col("row").is_in(list(objects)))
     rejects = pl.DataFrame(bad, schema=REJECT_SCHEMA, orient="row")
     return Batch(records.select("line", *_COLUMNS), rejects, seen)
+
+
+def _shown(content: Mapping[str, Any]) -> str:
+    texts = (f"{name}={value[:80]}" for name, value in content.items() if isinstance(value, str))
+    return without_surrogates(" ".join(texts))[:200]
 
 
 def _name(ours: str, mapping: Mapping[str, str], seen: frozenset[str]) -> str | None:
@@ -107,9 +112,8 @@ def _text(ours: str, values: list[Any], objects: dict[int, str]) -> pl.Series:
 
 def _as_text(value: Any) -> str | None:
     """Text of a scalar or of a list of scalars; TypeError for anything deeper."""
-    if isinstance(value, list):
-        items: list[Any] = value
-        return "; ".join(text for item in items if (text := _scalar(item)))
+    if is_list(value):
+        return "; ".join(text for item in value if (text := _scalar(item)))
     return _scalar(value)
 
 
@@ -131,12 +135,8 @@ def _scalar(value: Any) -> str | None:
 
 def _names(value: Any) -> str | None:
     """Authors as one text: a list of names or of ``{"name": ...}``, or a text already."""
-    if isinstance(value, list):
-        items: list[Any] = value
-        each = [
-            cast("dict[str, Any]", item).get("name") if isinstance(item, dict) else item
-            for item in items
-        ]
+    if is_list(value):
+        each = [item.get("name") if is_object(item) else item for item in value]
         value = [name for name in each if isinstance(name, str)]
     return _as_text(value) if isinstance(value, list | str) else None
 
@@ -154,19 +154,22 @@ def _split(texts: pl.Series) -> pl.Series:
     )
 
 
-def _from_frame(frame: pl.DataFrame, line: int, mapping: Mapping[str, str]) -> Batch:
+def _from_frame(path: Path, frame: pl.DataFrame, line: int, mapping: Mapping[str, str]) -> Batch:
     seen = frozenset(frame.columns)
     columns = [pl.Series("line", range(line, line + frame.height), dtype=pl.Int64)]
     for ours in _COLUMNS:
         name = _name(ours, mapping, seen)
         series = frame[name] if name else pl.Series([None] * frame.height, dtype=pl.String)
-        text = _column_text(series, ours).alias(ours)
+        try:
+            text = _column_text(series, ours).alias(ours)
+        except TypeError:
+            raise DataError(f"{path}: column {name!r} is {series.dtype}, not text") from None
         columns.append(_split(text) if ours == "authors" else text)
     return Batch(pl.DataFrame(columns), pl.DataFrame(schema=REJECT_SCHEMA), seen)
 
 
 def _column_text(series: pl.Series, ours: str) -> pl.Series:
-    """Text of a typed column, by the rules for single values."""
+    """Text of a typed column, by the rules for single values; TypeError where it can't be."""
     dtype = series.dtype
     if isinstance(dtype, pl.List | pl.Array):
         inner = dtype.inner
@@ -175,10 +178,10 @@ def _column_text(series: pl.Series, ours: str) -> pl.Series:
             if "name" in [field.name for field in inner.fields]:
                 lists = lists.list.eval(pl.element().struct.field("name"))
         elif isinstance(inner, _NO_TEXT):
-            raise DataError(f"column {series.name!r} is {dtype}, text is expected")
+            raise TypeError
         return lists.cast(pl.List(pl.String)).list.drop_nulls().list.join("; ")
     if isinstance(dtype, _NO_TEXT):
-        raise DataError(f"column {series.name!r} is {dtype}, text is expected")
+        raise TypeError
     if dtype.is_float():
         whole = ((series == series.floor()) & (series.abs() < 2**53)).fill_null(False)
         as_whole = series.set(~whole, None).cast(pl.Int64).cast(pl.String)

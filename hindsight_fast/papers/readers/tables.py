@@ -7,12 +7,12 @@ its name only where that leaves a choice.
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import polars as pl
 
 from hindsight_fast.errors import DataError
-from hindsight_fast.papers.readers.lines import Record
+from hindsight_fast.papers.readers.lines import Record, is_object
 
 BATCH_RECORDS: Final = 1 << 16
 BATCH_BYTES: Final = 64 << 20
@@ -37,8 +37,8 @@ def form(path: Path, head: bytes) -> str | None:
         return "jsonl" if ".jsonl" in named and more.strip() and _parsed(first) else "json"
     if text.startswith(b"{"):
         value = _parsed(first)
-        if isinstance(value, dict):
-            return "json" if "papers" in cast(dict[str, Any], value) else "jsonl"
+        if is_object(value):
+            return "json" if "papers" in value else "jsonl"
         return "json" if ".json" in named else "jsonl"
     if ".jsonl" in named or ".json" in named:
         return "jsonl"  # damaged from its first line on: every line says so
