@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 import polars as pl
 
 from hindsight_fast.errors import DataError
-from hindsight_fast.papers.readers import streams, tables
+from hindsight_fast.papers.readers import lines, streams, tables
 from hindsight_fast.papers.text import without_surrogates
 
 IDEA_SCHEMA: dict[str, pl.DataType] = {
@@ -70,7 +70,7 @@ class _Read(NamedTuple):
     """A record of a file: where it stands, and what it holds or why it can't be read."""
 
     place: str
-    content: Mapping[str, Any] | tables.Bad
+    content: Mapping[str, Any] | lines.Bad
 
 
 def ideas_frame(ideas: Iterable[Idea] | pl.DataFrame) -> pl.DataFrame:
@@ -102,7 +102,7 @@ def read_ideas(
         if start == 0:
             _check_known(path, chunk)
         for record in chunk:
-            if strict and isinstance(record.content, tables.Bad):
+            if strict and isinstance(record.content, lines.Bad):
                 raise DataError(f"{path}, {record.place}: {record.content.reason}")
         yield _frame([_row(one.content, start + i) for i, one in enumerate(chunk)])
         start += len(chunk)
@@ -139,12 +139,12 @@ def _records(path: Path) -> Iterator[_Read]:
         rows = (row for frame in tables.frames(path, None) for row in frame.iter_rows(named=True))
         yield from (_Read(f"record {number}", row) for number, row in enumerate(rows, start=1))
     else:
-        yield from (_Read(f"line {r.line}", r.content) for r in tables.records(path, form))
+        yield from (_Read(f"line {r.line}", r.content) for r in lines.records(path, form))
 
 
 def _check_known(path: Path, chunk: list[_Read]) -> None:
     """A file without any field of an idea is another kind of file, not a thousand empty ideas."""
-    readable = [one.content for one in chunk if not isinstance(one.content, tables.Bad)]
+    readable = [one.content for one in chunk if not isinstance(one.content, lines.Bad)]
     if not readable:
         raise DataError(f"{path} has no readable idea; {chunk[0].place}: {chunk[0].content}")
     names = {str(name) for content in readable for name in content}
@@ -159,11 +159,11 @@ def _key(name: object) -> str:
     return str(name).casefold().replace("_", " ").replace("-", " ").strip()
 
 
-def _row(content: Mapping[str, Any] | tables.Bad, place: int) -> dict[str, str | None]:
+def _row(content: Mapping[str, Any] | lines.Bad, place: int) -> dict[str, str | None]:
     """One record as a row of `IDEA_SCHEMA`; without an id it is named by its place, from 0."""
     row: dict[str, str | None] = dict.fromkeys(IDEA_SCHEMA)
     row["status"] = "ok"
-    if isinstance(content, tables.Bad):
+    if isinstance(content, lines.Bad):
         return {**row, "idea_id": str(place), "status": "unreadable"}
     ranks: dict[str, int] = {}
     extra: dict[str, Any] = {}

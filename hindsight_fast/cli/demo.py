@@ -3,12 +3,17 @@
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hindsight_fast.cli import console
 from hindsight_fast.cli.console import Device, Json, Threads
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from hindsight_fast.encoding import Encoder
 
 CUTOFF, UNTIL = "2023-06", "2025-12"
 
@@ -45,13 +50,13 @@ def _run(folder: Path, name: str, device: str, threads: int | None, as_json: boo
 
     from hindsight_fast import Pool, Scorer, runs
     from hindsight_fast.cli.papers import first_day, last_day
-    from hindsight_fast.encoding import embed_store, load_or_get_encoder
+    from hindsight_fast.encoding import embed_store
     from hindsight_fast.papers import read_papers
     from hindsight_fast.pool import build_pool
     from hindsight_fast.store import build_store
 
     began = time.monotonic()
-    model = load_or_get_encoder(name, device=device, threads=threads, note=console.note)
+    model = _model(name, device, threads)
     with as_file(files("hindsight_fast") / "data" / "example") as example:
         table = read_papers([example / "papers.jsonl"])
         store = build_store(table, folder / "store")
@@ -78,7 +83,17 @@ def _run(folder: Path, name: str, device: str, threads: int | None, as_json: boo
     console.finish(as_json, {**summary, "illustration": ILLUSTRATION}, ILLUSTRATION)
 
 
-def _show(scores: Any, summary: dict[str, Any]) -> None:
+def _model(name: str, device: str, threads: int | None) -> "Encoder":
+    """The encoder, fetched if need be: a first look should be one command."""
+    from hindsight_fast.encoding import get_model, installed_models, load_encoder
+
+    if name == "minilm" and name not in installed_models():
+        console.note("fetching minilm (83 MB, once)")
+        get_model(name)
+    return load_encoder(name, device=device, threads=threads)
+
+
+def _show(scores: "pl.DataFrame", summary: dict[str, Any]) -> None:
     for system in summary["systems"]:
         rows = [
             [

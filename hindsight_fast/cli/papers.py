@@ -6,7 +6,7 @@ from calendar import monthrange
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -165,6 +165,42 @@ def pool(
     )
 
 
+def coverage_lines(covered: dict[str, Any]) -> list[str]:
+    """What a score on a pool rests on, for a person."""
+    n, share = covered["papers"], console.share
+    kept_out = {name: count for name, count in covered["kept_out"].items() if count}
+    cited, top = covered["citations"], covered["top_paper"]
+    lines = [
+        f"{covered['in_window']:,} papers in the window, {n:,} take part; kept out: "
+        + (", ".join(f"{count:,} {name}" for name, count in kept_out.items()) or "none"),
+        "not in the window: "
+        + ", ".join(f"{count:,} {name}" for name, count in covered["outside"].items()),
+        f"known citations {share(covered['citations_known'], n)}, known venue "
+        f"{share(covered['venue_known'], n)}, both {share(covered['both_known'], n)}; "
+        f"main track of a top venue {share(covered['top_venue'], n)}",
+    ]
+    lines += [
+        f"dated by {kind}: {share(one['papers'], n)} of papers, "
+        f"{share(one['share_of_impact'], 1)} of impact"
+        for kind, one in covered["date_kind"].items()
+    ]
+    if top is not None:
+        lines.append(
+            f"citations: median {cited['p50']:,}, 99th percentile {cited['p99']:,}; the maximum, "
+            f"{cited['max']:,}, is set by {top['title']!r} ({top['id']}), which alone spans "
+            f"{share(top['share_of_range'], 1)} of the range"
+        )
+    if len(covered["sources"]) > 1:
+        sources = ", ".join(f"{name} ({count:,})" for name, count in covered["sources"].items())
+        lines.append(f"warning: counts of several sources are mixed: {sources}")
+    if n and covered["both_known"] < n / 2:
+        lines.append(
+            "warning: fewer than half of the papers have both a known count and a known venue; "
+            "on this pool the match rate says more than the score"
+        )
+    return lines
+
+
 def first_day(text: str, option: str) -> date:
     """`2023`, `2023-06` or `2023-06-01` as its first day."""
     return _interval(text, option)[0]
@@ -212,11 +248,19 @@ def _embed(
 
     encoder = load_encoder(name, device=device, threads=threads)
     console.note(f"{encoder.name} on {encoder.device}")
+    store = Store.open(path)
     with console.progress("encoding", "papers") as advance:
-        return embed_store(
-            Store.open(path),
+        vectors = embed_store(
+            store,
             encoder,
             since=None if since is None else first_day(since, "--since"),
             overwrite=overwrite,
             progress=advance,
         )
+    return {
+        "store": str(path),
+        "encoder": encoder.name,
+        "device": encoder.device,
+        "n_papers": store.n,
+        **{name: vectors.manifest.body[name] for name in ("n_encoded", "n_texts", "n_truncated")},
+    }
