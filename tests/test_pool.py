@@ -2,6 +2,9 @@
 
 import datetime as dt
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -275,4 +278,39 @@ def test_readers_keep_an_old_pool_while_a_new_one_is_made(tmp_path: Path, store:
         new = build_pool(store, path, cutoff=T, until=last, overwrite=True)
         np.testing.assert_array_equal(pool.impact, before)
         assert new.n == 2 + day
+    assert {entry.name for entry in tmp_path.iterdir()} == {"pool", "store"}
+
+
+REPLACER = """
+import datetime as dt, itertools, sys
+from pathlib import Path
+from hindsight_fast.pool import build_pool
+from hindsight_fast.store import Store
+store = Store.open(Path(sys.argv[1]))
+for i in itertools.count():
+    last = dt.date(2023, 6, 2 + i % 5)
+    build_pool(store, Path(sys.argv[2]), cutoff=dt.date(2023, 6, 1), until=last, overwrite=True)
+    print(i, flush=True)
+"""
+
+
+def test_a_pool_opened_while_another_process_replaces_it_is_one_or_the_other(
+    tmp_path: Path, store: Store
+) -> None:
+    path = tmp_path / "pool"
+    build_pool(store, path, cutoff=T, until=E)
+    command = [sys.executable, "-c", REPLACER, str(store.path), str(path)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        sizes: set[int] = set()
+        for _ in range(200):
+            pool = Pool.open(path)
+            assert pool.n == (pool.until - T).days + 1 == len(pool.impact)
+            assert pool.n_papers == int((np.asarray(pool.impact) >= 0).sum())
+            sizes.add(pool.n)
+        process.kill()
+    assert len(sizes) > 1
+    build_pool(store, path, cutoff=T, until=E, overwrite=True)
     assert {entry.name for entry in tmp_path.iterdir()} == {"pool", "store"}

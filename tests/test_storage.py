@@ -309,6 +309,23 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert tree(tmp_path) == ["deep", "deep/scores.parquet"]
 
 
+def test_a_working_folder_is_gone_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / ".scores.work"
+    with storage.working_folder(path) as folder:
+        (folder / "part").write_bytes(b"1")
+        with pytest.raises(StorageError, match="another process"), storage.working_folder(path):
+            pass
+    with pytest.raises(KeyboardInterrupt), storage.working_folder(path) as folder:
+        assert tree(folder) == [".lock"]
+        raise KeyboardInterrupt
+    assert tree(tmp_path) == ["deep"]
+    path.mkdir()
+    (path / "mine").write_text("x")
+    with pytest.raises(StorageError, match="not ours"), storage.working_folder(path):
+        pass
+    assert (path / "mine").exists()
+
+
 def test_full_hashes_are_remembered_until_the_file_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,9 @@
 """Papers in order of date, the same bytes for the same papers, named without reading a table."""
 
 import datetime as dt
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -139,3 +142,25 @@ def test_files_of_another_store_are_refused(tmp_path: Path, name: str) -> None:
     (one.path / name).write_bytes((two.path / name).read_bytes())
     with pytest.raises(ArtefactError, match=name):
         Store.open(one.path)
+
+
+def test_a_full_disk_is_a_sentence(tmp_path: Path) -> None:
+    code = (
+        "import resource; from pathlib import Path; from paper_tables import paper, table\n"
+        "from hindsight_fast.store import build_store\n"
+        "papers = table([paper(i) for i in range(5000)])\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (90_000, 90_000))\n"
+        f"build_store(papers, Path({str(tmp_path / 'store')!r}))\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert "StorageError: could not write" in done.stderr and "File too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_that_was_replaced_is_not_read_on(tmp_path: Path) -> None:
+    store = build_store(table(ROWS), tmp_path / "store")
+    build_store(table(ROWS[:3]), tmp_path / "store", overwrite=True)
+    with pytest.raises(ArtefactError, match="was replaced while it was in use"):
+        store.papers(["id"], 0, 2)

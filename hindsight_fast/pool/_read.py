@@ -15,8 +15,7 @@ from hindsight_fast.storage import (
     Manifest,
     full_hash_once,
     map_array,
-    open_folder,
-    read_manifest,
+    open_with,
 )
 from hindsight_fast.store import Store
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 KIND = "pool"
 IMPACT = "impact.npy"
-_ATTEMPTS = 3
 _MAX_ROWS = 2**31 - 1
 
 
@@ -108,15 +106,9 @@ class Pool:
             that the pool was made from.
         """
         path = Path(path)
-        for attempt in range(_ATTEMPTS):
-            manifest = read_manifest(path)
-            try:
-                manifest = open_folder(path, KIND)
-                return cls(path, manifest, _find_store(path, manifest, store))
-            except ArtefactError:  # perhaps it was replaced between two of its files
-                if attempt == _ATTEMPTS - 1 or read_manifest(path) == manifest:
-                    raise
-        raise AssertionError("unreachable")
+        return open_with(
+            path, KIND, lambda manifest: cls(path, manifest, _find_store(path, manifest, store))
+        )
 
     def lookup(self, rows: NDArray[np.integer[Any]]) -> pl.DataFrame:
         """Name a few papers: id, title, venue, date, date_precision, citations, url.

@@ -17,6 +17,7 @@ from hindsight_fast.storage._manifests import (
     Manifest,
     kind_of,
     open_folder,
+    open_with,
     read_manifest,
     verify_folder,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "kind_of",
     "map_array",
     "open_folder",
+    "open_with",
     "publish",
     "publish_file",
     "read_manifest",

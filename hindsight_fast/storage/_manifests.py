@@ -5,10 +5,10 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from hindsight_fast.errors import ArtefactError
 from hindsight_fast.storage._files import (
@@ -23,9 +23,13 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 MANIFEST_LIMIT = 8 << 20  # bytes; ours are a few kilobytes
 MAX_FILES = 64
+_ATTEMPTS = 5
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +209,30 @@ def open_folder(folder: Path, kind: str) -> Manifest:
     for name, facts in manifest.files.items():
         check_file(folder / name, facts, full=False)
     return manifest
+
+
+def open_with(folder: Path, kind: str, read: Callable[[Manifest], T]) -> T:
+    """Open an artefact with `read`, all of it from before a replacement or all from after.
+
+    Another process may put a new artefact in the place of this one between two of its files; then
+    it is opened again.
+
+    Raises
+    ------
+    ArtefactError
+        As `open_folder` and `read` do.
+    """
+    for _ in range(_ATTEMPTS):
+        before = read_manifest(folder)
+        try:
+            opened = read(open_folder(folder, kind))
+        except ArtefactError:
+            if read_manifest(folder) == before:
+                raise
+            continue
+        if read_manifest(folder) == before:
+            return opened
+    raise ArtefactError(f"{folder} is being replaced again and again; try once more")
 
 
 def verify_folder(folder: Path, kind: str) -> Manifest:

@@ -253,22 +253,6 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 @contextlib.contextmanager
-def working_folder(path: Path) -> Generator[Path]:
-    """Give an empty folder that is ours alone, and gone afterwards; a killed run's is wiped.
-
-    Raises
-    ------
-    StorageError
-        No space, no rights, or another process is working there.
-    """
-    with storage_errors(f"write {path}"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _locked_folder(path) as folder:
-            yield folder
-            shutil.rmtree(folder)
-
-
-@contextlib.contextmanager
 def publish_file(path: Path) -> Generator[Path]:
     """Write a single file so that it appears at `path` whole, or not at all.
 

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hindsight_fast.errors import ArtefactError, UsageError
-from hindsight_fast.storage import Manifest, map_array, open_folder, storage_errors
+from hindsight_fast.storage import Manifest, map_array, open_with, storage_errors
 from hindsight_fast.store._lookup import Lookup
 
 KIND = "store"
@@ -47,8 +47,8 @@ class Vectors:
         Papers before this date were not encoded.
     """
 
-    def __init__(self, folder: Path, content_id: str, n: int) -> None:
-        self.manifest = manifest = open_folder(folder, VECTORS_KIND)
+    def __init__(self, folder: Path, manifest: Manifest, content_id: str, n: int) -> None:
+        self.manifest = manifest
         rows = manifest.integer("n", high=MAX_PAPERS)
         if rows != n:
             raise ArtefactError(
@@ -96,6 +96,7 @@ class Store:
         self.text_version = manifest.integer("text_version")
         self.dates: NDArray[np.int32] = map_array(path / DATES, np.int32, (self.n,))
         self.citations: NDArray[np.int64] = map_array(path / CITATIONS, np.int64, (self.n,))
+        self._papers = _identity(path / PAPERS)
         self._lookup = Lookup(path, self.n, manifest.integer("lookup_bytes"))
 
     @classmethod
@@ -108,7 +109,7 @@ class Store:
             It is missing, damaged, or something else.
         """
         path = Path(path)
-        return cls(path, open_folder(path, KIND))
+        return open_with(path, KIND, lambda manifest: cls(path, manifest))
 
     def papers(
         self, columns: Sequence[str] | None = None, start: int = 0, stop: int | None = None
@@ -124,11 +125,14 @@ class Store:
         lazy = lazy.slice(start, (self.n if stop is None else stop) - start)
         with storage_errors(f"read {self.path / PAPERS}"):
             try:
-                return (lazy if columns is None else lazy.select(columns)).collect()
+                papers = (lazy if columns is None else lazy.select(columns)).collect()
             except pl.exceptions.PolarsError as error:
                 raise ArtefactError(
                     f"{self.path / PAPERS} can't be read: {str(error)[:200]}"
                 ) from error
+            if _identity(self.path / PAPERS) != self._papers:
+                raise ArtefactError(f"{self.path} was replaced while it was in use; start again")
+            return papers
 
     def lookup(self, rows: NDArray[np.integer[Any]]) -> pl.DataFrame:
         """Name a few papers: id, title, venue, date, date_precision, citations, url.
@@ -207,4 +211,14 @@ class Store:
                 f"{self.path} has no vectors of {encoder} (it has: {listed}); make them with "
                 f"`hindsight-fast embed {self.path} --encoder {encoder}`"
             )
-        return Vectors(folder, self.content_id, self.n)
+        return open_with(
+            folder,
+            VECTORS_KIND,
+            lambda manifest: Vectors(folder, manifest, self.content_id, self.n),
+        )
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    with storage_errors(f"read {path}"):
+        facts = path.stat()
+    return facts.st_dev, facts.st_ino
