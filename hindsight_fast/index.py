@@ -1,0 +1,401 @@
+"""The only file that knows usearch: an HNSW graph that nominates near papers.
+
+Nearest by cosine among unit vectors is nearest by L2, and L2 doesn't change when the mean vector
+is subtracted from all. Encoders' vectors share a large mean; what remains is short, so it keeps
+its order in one byte per dimension where the whole vector doesn't:
+
+    code = clip(rint((x - mean) * scale), -127, 127),    metric: squared L2 over codes.
+
+HNSW breaks when many vectors are equal (they link to each other and to nothing else), so of
+papers with equal codes only the first is in the graph; the others are listed beside it and come
+along with it. What the graph says is a nomination: no distance leaves this file.
+
+Files: index.usearch (the graph), index-affine.npy (float32 (2, d): mean, scale), and
+index-copies.npy (int32 (m, 2): row in the graph, row of equal code; sorted).
+"""
+
+import dataclasses
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import usearch
+from numpy.typing import NDArray
+from usearch.index import Index as Graph
+
+from hindsight_fast.config import fingerprint, usable_threads
+from hindsight_fast.errors import ArtefactError, StorageError, UsageError
+from hindsight_fast.storage import storage_errors
+
+GRAPH = "index.usearch"
+AFFINE = "index-affine.npy"
+COPIES = "index-copies.npy"
+
+_METRIC = "l2sq"
+_DTYPE = "i8"
+_CHUNK = 8192
+_SAMPLE = 20_000
+_COVERED = 0.9999  # share of components inside the range of a code; one odd paper can't stretch it
+
+
+@dataclass(frozen=True, slots=True)
+class IndexConfig:
+    """How the graph is built and searched.
+
+    Attributes
+    ----------
+    connectivity
+        Links per paper (M).
+    expansion_add, expansion_search
+        Candidates held while building (efConstruction) and while searching (ef).
+    deterministic
+        Build on one thread: the same bytes each time, where several threads give another graph.
+    """
+
+    connectivity: int = 16
+    expansion_add: int = 128
+    expansion_search: int = 192
+    deterministic: bool = False
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.connectivity <= 512:
+            raise UsageError(f"connectivity = {self.connectivity}: expected 2 to 512 links")
+        for name in ("expansion_add", "expansion_search"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} = {getattr(self, name)}: at least 1 is needed")
+
+    def fingerprint(self) -> str:
+        """Hash of these settings and of how vectors become codes."""
+        return fingerprint([dataclasses.asdict(self), _METRIC, _DTYPE, _SAMPLE, _COVERED])
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFacts:
+    """What was built, for the manifest."""
+
+    fingerprint: str
+    """Hash of settings, mean and scale."""
+    n_papers: int
+    """Papers that can be found."""
+    n_copies: int
+    """Of these, papers not in the graph, since another has the same code."""
+    dim: int
+    scale: float
+    dtype: str
+    metric: str
+    n_bytes: int
+    threads: int
+    usearch: str
+
+
+def build_index(
+    vectors: NDArray[np.float32],
+    eligible: NDArray[np.bool_],
+    folder: Path,
+    config: IndexConfig,
+    *,
+    threads: int,
+    progress: Callable[[int], None] | None = None,
+) -> IndexFacts:
+    """Build an index over the eligible rows and write its files into a folder.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n, d), float32
+        Unit rows; may be memory-mapped.
+    eligible : ndarray of shape (n,), bool
+        Which rows can be found; at least one.
+    folder
+        Exists; publishing it is the caller's business.
+    threads
+        Clamped to the usable processors; one if `config.deterministic`.
+    progress
+        Called with the number of papers done since the last call.
+
+    Raises
+    ------
+    UsageError
+        No row is eligible: an empty pool has no index.
+    StorageError
+        A file could not be written.
+    """
+    rows = np.flatnonzero(eligible)
+    if not len(rows):
+        raise UsageError("an index of no papers was asked for; an empty pool has none")
+    threads = 1 if config.deterministic else usable_threads(threads)
+    affine = _fit(vectors, rows)
+    first = _first_of_equal(vectors, rows, affine)
+    in_graph = rows[first == rows]
+    copies = np.stack([first, rows], axis=1)[first != rows].astype(np.int32)
+    copies = copies[np.lexsort((copies[:, 1], copies[:, 0]))]
+
+    graph = _graph(vectors.shape[1], config)
+    for some in _chunks(in_graph):
+        graph.add(some.astype(np.uint64), _encode(vectors[some], affine), threads=threads)
+        if progress is not None:
+            progress(len(some))
+    if progress is not None and len(copies):
+        progress(len(copies))
+
+    with storage_errors(f"write the index into {folder}"):
+        np.save(folder / AFFINE, affine)
+        np.save(folder / COPIES, copies)
+    _save(graph, folder / GRAPH)
+    digest = hashlib.blake2b(affine.tobytes(), digest_size=16).hexdigest()
+    return IndexFacts(
+        fingerprint=fingerprint([config.fingerprint(), digest]),
+        n_papers=len(rows),
+        n_copies=len(copies),
+        dim=vectors.shape[1],
+        scale=float(affine[1, 0]),
+        dtype=_DTYPE,
+        metric=_METRIC,
+        n_bytes=sum((folder / name).stat().st_size for name in (GRAPH, AFFINE, COPIES)),
+        threads=threads,
+        usearch=usearch.__version__,
+    )
+
+
+class Index:
+    """A graph on disk, memory-mapped; searches may come from several threads at once."""
+
+    def __init__(self, graph: Any, affine: NDArray[np.float32], copies: NDArray[np.int32]) -> None:
+        self._graph = graph
+        self._affine = affine
+        self._copies = copies
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    @classmethod
+    def view(cls, folder: Path, config: IndexConfig, *, threads: int | None = None) -> "Index":
+        """Map the index of a folder and search it once.
+
+        A damaged graph file can crash the process: its full hash must have been checked
+        before this is called.
+
+        Parameters
+        ----------
+        config
+            The one it was built with, but for `expansion_search`, which may be another.
+        threads
+            With how many to try the search; all usable by default.
+
+        Raises
+        ------
+        ArtefactError
+            A file is missing or unreadable, was built otherwise, or does not answer rightly.
+        """
+        path = folder / GRAPH
+        try:
+            affine = np.load(folder / AFFINE, allow_pickle=False)
+            copies = np.load(folder / COPIES, mmap_mode="r", allow_pickle=False)
+            if affine.dtype != np.float32 or affine.ndim != 2 or len(affine) != 2:
+                raise ValueError(f"{AFFINE} is {affine.dtype} of shape {affine.shape}")
+            if copies.dtype != np.int32 or copies.ndim != 2 or copies.shape[1] != 2:
+                raise ValueError(f"{COPIES} is {copies.dtype} of shape {copies.shape}")
+            graph = _graph(affine.shape[1], config)
+            graph.view(os.fspath(path))
+        except (OSError, EOFError, ValueError, RuntimeError) as error:
+            raise ArtefactError(
+                f"{folder}: the index can't be opened ({error}); make the pool again"
+            ) from error
+        _check(graph, affine.shape[1], config, path)
+        index = cls(graph, affine, np.asarray(copies))
+        index._try_out(usable_threads(threads), path)
+        return index
+
+    @property
+    def n_papers(self) -> int:
+        """Papers that can be found."""
+        return len(self._graph) + len(self._copies)
+
+    @property
+    def expansion_search(self) -> int:
+        """Candidates held while searching (ef); a larger count raises it for that search."""
+        return int(self._graph.expansion_search)
+
+    def search(
+        self, queries: NDArray[np.float32], count: int, *, threads: int
+    ) -> NDArray[np.int32]:
+        """Rows of papers that are probably among the nearest to each query.
+
+        Parameters
+        ----------
+        queries : ndarray of shape (n, d), float32
+            Unit rows.
+        count
+            Papers to nominate per query.
+        threads
+            Clamped to the usable processors.
+
+        Returns
+        -------
+        ndarray of shape (n, count), int32
+            Best first as far as the codes tell; -1 where there are fewer.
+
+        Raises
+        ------
+        ValueError
+            The queries are of another dimension, or count is below 1.
+        """
+        dim = self._affine.shape[1]
+        if queries.ndim != 2 or queries.shape[1] != dim:
+            raise ValueError(f"queries have shape {queries.shape}, expected (n, {dim})")
+        if count < 1:
+            raise ValueError(f"count is {count}; at least 1 is needed")
+        threads = usable_threads(threads)
+        found = [
+            self._nominate(queries[start : start + _CHUNK], count, threads)
+            for start in range(0, len(queries), _CHUNK)
+        ]
+        return np.concatenate(found) if found else np.empty((0, count), np.int32)
+
+    def _nominate(
+        self, queries: NDArray[np.float32], count: int, threads: int
+    ) -> NDArray[np.int32]:
+        codes = _encode(queries, self._affine)
+        n, wanted = len(queries), min(count, len(self._graph))
+        # Each call numbers its scratch slots from 0, so two at once would share them.
+        with self._own_lock():
+            answer = self._graph.search(codes, wanted, threads=threads)
+        keys = np.asarray(answer.keys).reshape(n, wanted).astype(np.int64)
+        found = np.asarray(answer.counts).reshape(n) if n > 1 else np.array([len(answer)])
+        rows = np.full((n, count), -1, np.int32)
+        rows[:, :wanted] = np.where(np.arange(wanted) < found[:, None], keys, -1)
+        return _with_copies(rows, self._copies) if len(self._copies) else rows
+
+    def _own_lock(self) -> threading.Lock:
+        """After a fork the parent's lock may be held by a thread that doesn't exist here."""
+        if self._process != os.getpid():
+            self._process, self._lock = os.getpid(), threading.Lock()
+        return self._lock
+
+    def _try_out(self, threads: int, path: Path) -> None:
+        """A search for the mean with all threads at once, before anybody relies on it."""
+        queries = np.repeat(self._affine[:1], 2 * threads, axis=0)
+        try:
+            rows = self.search(queries, 1, threads=threads)
+        except RuntimeError as error:
+            raise ArtefactError(
+                f"{path} can't be searched with {threads} threads: {error}"
+            ) from error
+        if (rows < 0).any() or (rows != rows[0]).any():
+            raise ArtefactError(f"{path}: equal searches give unequal answers; make the pool again")
+
+
+def _graph(dim: int, config: IndexConfig) -> Any:
+    """An empty graph. Every parameter is given: usearch's defaults follow the processor."""
+    return Graph(
+        ndim=dim,
+        metric=_METRIC,
+        dtype=_DTYPE,
+        connectivity=config.connectivity,
+        expansion_add=config.expansion_add,
+        expansion_search=config.expansion_search,
+        multi=False,
+    )
+
+
+def _check(graph: Any, dim: int, config: IndexConfig, path: Path) -> None:
+    """The file's own header against what was asked for."""
+    read_header: Any = Graph.metadata
+    header: dict[str, Any] = read_header(os.fspath(path)) or {}
+    found = {
+        "dimension": int(graph.ndim),
+        "dtype": str(header.get("kind_scalar")),
+        "metric": str(header.get("kind_metric")),
+        "connectivity": int(graph.connectivity),
+    }
+    expected = {
+        "dimension": dim,
+        "dtype": "ScalarKind.I8",
+        "metric": "MetricKind.L2sq",
+        "connectivity": config.connectivity,
+    }
+    if found != expected:
+        raise ArtefactError(f"{path} holds {found}, expected {expected}; make the pool again")
+    if not len(graph):
+        raise ArtefactError(f"{path} holds no papers; make the pool again")
+
+
+def _save(graph: Any, path: Path) -> None:
+    try:
+        graph.save(os.fspath(path))
+    except RuntimeError as error:
+        raise StorageError(f"could not write {path}: {error}; is the disk full?") from error
+    if path.stat().st_size != graph.serialized_length:
+        raise StorageError(
+            f"could not write {path}: {path.stat().st_size:,} of {graph.serialized_length:,} bytes"
+        )
+    # usearch doesn't say when a late write failed; this does.
+    with storage_errors(f"write {path}"), path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    for start in range(0, len(rows), _CHUNK):
+        yield rows[start : start + _CHUNK]
+
+
+def _fit(vectors: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Mean and scale, (2, d): summed in float64 and in order, so the same for the same rows."""
+    total = np.zeros(vectors.shape[1])
+    for some in _chunks(rows):
+        total += vectors[some].sum(axis=0, dtype=np.float64)
+    mean = (total / len(rows)).astype(np.float32)
+    sample = rows[:: -(-len(rows) // _SAMPLE)]
+    reach = float(np.quantile(np.abs(vectors[sample] - mean), _COVERED))
+    scale = 127 / reach if reach > 1e-12 else 1.0  # else all vectors are the mean
+    return np.stack([mean, np.full_like(mean, scale)])
+
+
+def _encode(vectors: NDArray[np.float32], affine: NDArray[np.float32]) -> NDArray[np.int8]:
+    mean, scale = affine
+    scaled = (vectors - mean) * scale
+    codes: NDArray[np.float32] = np.clip(np.rint(scaled), -127, 127)
+    return np.nan_to_num(codes).astype(np.int8)  # a query that is no number finds anything
+
+
+def _first_of_equal(
+    vectors: NDArray[np.float32], rows: NDArray[np.int64], affine: NDArray[np.float32]
+) -> NDArray[np.int64]:
+    """For each of the rows, the first row that has the same code."""
+    # A random linear form modulo 2**64: two codes that differ agree with probability 2**-56.
+    generator = np.random.default_rng(0)
+    weights: NDArray[np.int64] = generator.integers(
+        -(2**63), 2**63 - 1, vectors.shape[1], dtype=np.int64
+    )
+    hashes: NDArray[np.int64] = np.concatenate(
+        [_encode(vectors[some], affine).astype(np.int64) @ weights for some in _chunks(rows)]
+    )
+    _, first, place = np.unique(hashes, return_index=True, return_inverse=True)
+    return rows[first[place]]
+
+
+def _with_copies(rows: NDArray[np.int32], copies: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Let each row bring its copies, right after it, as far as the width goes."""
+    n, count = rows.shape
+    keys = rows.ravel()
+    low = np.searchsorted(copies[:, 0], keys, side="left")
+    high = np.searchsorted(copies[:, 0], keys, side="right")
+    sizes = np.where(keys < 0, 0, 1 + np.minimum(high - low, count - 1))
+    if sizes.max(initial=0) <= 1:
+        return rows
+    source = np.repeat(np.arange(len(keys)), sizes)
+    ends = np.cumsum(sizes)
+    within = np.arange(len(source)) - (ends - sizes)[source]
+    expanded = keys[source]
+    copied = within > 0
+    expanded[copied] = copies[(low[source] + within - 1)[copied], 1]
+    idea = source // count
+    before = np.concatenate([[0], ends])[np.arange(n) * count]
+    place = np.arange(len(source)) - before[idea]
+    out = np.full_like(rows, -1)
+    fits = place < count
+    out[idea[fits], place[fits]] = expanded[fits]
+    return out
