@@ -13,6 +13,7 @@ import pytest
 
 from hindsight_fast.encoding import Encoder, embed_store, load_encoder
 from hindsight_fast.errors import ArtefactError, HindsightError, StorageError, UsageError
+from hindsight_fast.index import IndexConfig
 from hindsight_fast.pool import Pool, build_pool, describe, verify_artefact
 from hindsight_fast.store import Store, build_store
 from paper_tables import paper, table
@@ -256,6 +257,7 @@ def test_any_change_of_a_manifest_is_an_error_in_words(tmp_path: Path, store: St
     path = tmp_path / "pool"
     build_pool(store, path, cutoff=T, until=E)
     body = json.loads((path / "manifest.json").read_text())["body"]
+    free = ("index", "coverage", "recipe", "pool_hash", "encoder_fingerprint", "theta")
     for key in body:
         values: list[Any] = [None, -1, 2**63, "x" * 5000, [], {}, "../../../../etc"]
         for value in values:
@@ -264,9 +266,7 @@ def test_any_change_of_a_manifest_is_an_error_in_words(tmp_path: Path, store: St
                 Pool.open(path).signature(20, 0.9, "exact")
             except HindsightError:
                 continue
-            assert key in ("index", "coverage", "recipe", "pool_hash", "encoder_fingerprint") or (
-                type(value) is type(body[key])
-            )
+            assert key in free or type(value) is type(body[key])
 
 
 def test_readers_keep_an_old_pool_while_a_new_one_is_made(tmp_path: Path, store: Store) -> None:
@@ -279,6 +279,55 @@ def test_readers_keep_an_old_pool_while_a_new_one_is_made(tmp_path: Path, store:
         np.testing.assert_array_equal(pool.impact, before)
         assert new.n == 2 + day
     assert {entry.name for entry in tmp_path.iterdir()} == {"pool", "store"}
+
+
+def test_an_index_is_built_and_opened(tmp_path: Path, store: Store) -> None:
+    seen: list[tuple[int, int]] = []
+    pool = build_pool(
+        store,
+        tmp_path / "pool",
+        cutoff=T,
+        until=E,
+        index=IndexConfig(),
+        progress=lambda n, total: seen.append((n, total)),
+    )
+    assert seen[-1] == (5, 5)
+    assert pool.index is not None and pool.index.n_papers == 5
+    found = pool.index.search(np.asarray(pool.vectors)[[0, 6]], 10, threads=1)
+    assert {row for row in found[0] if row >= 0} == {0, 1, 2, 5, 6}
+    assert found[:, 0].tolist() == [0, 6]
+    facts = pool.manifest.table("index")
+    assert facts["config"]["connectivity"] == 16 and facts["facts"]["n_papers"] == 5
+    exact = build_pool(store, tmp_path / "exact", cutoff=T, until=E)
+    assert exact.pool_hash == pool.pool_hash
+    with pytest.raises(UsageError, match="--overwrite"):
+        build_pool(store, tmp_path / "pool", cutoff=T, until=E)
+    assert "index" in verify_artefact(tmp_path / "pool")
+
+
+def test_a_damaged_index_is_never_opened(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HINDSIGHT_HOME", str(tmp_path / "home"))
+    path = tmp_path / "pool"
+    rows = [paper(i) for i in range(200)]
+    store = stored(tmp_path / "large", load_encoder(tiny_model(tmp_path / "m"), device="cpu"), rows)
+    build_pool(store, path, cutoff=T, until=dt.date(2025, 1, 1), index=IndexConfig())
+    graph = path / "index.usearch"
+    good = graph.read_bytes()
+    random = np.random.default_rng(0)
+    for place in [0, 8, 40, 100, *random.integers(0, len(good), 20).tolist()]:
+        graph.write_bytes(good[:place] + bytes([good[place] ^ 0xFF]) + good[place + 1 :])
+        with pytest.raises(ArtefactError, match=r"index\.usearch"):
+            Pool.open(path)
+    graph.write_bytes(good)
+    assert Pool.open(path).index is not None
+    for key, value in [("connectivity", "16"), ("connectivity", 1), ("unheard", 1)]:
+        body = json.loads((path / "manifest.json").read_text())["body"]
+        body["index"]["config"][key] = value
+        forge(path, body=body)
+        with pytest.raises(ArtefactError, match="settings of an index"):
+            Pool.open(path)
 
 
 REPLACER = """

@@ -91,7 +91,7 @@ class Pool:
         self.index = self._view_index()
 
     @classmethod
-    def open(cls, path: Path, store: Store | Path | None = None) -> "Pool":
+    def open(cls, path: str | Path, store: Store | str | Path | None = None) -> "Pool":
         """Open a pool with its store; files are mapped, not read.
 
         Parameters
@@ -105,9 +105,9 @@ class Pool:
             The pool or its store is missing, damaged or something else, or the store is not the one
             that the pool was made from.
         """
-        path = Path(path)
+        folder = Path(path)
         return open_with(
-            path, KIND, lambda manifest: cls(path, manifest, _find_store(path, manifest, store))
+            folder, KIND, lambda found: cls(folder, found, _find_store(folder, found, store))
         )
 
     def lookup(self, rows: NDArray[np.integer[Any]]) -> pl.DataFrame:
@@ -176,10 +176,16 @@ class Pool:
         for name, file in self.manifest.files.items():
             if name != IMPACT:
                 full_hash_once(self.path / name, file)
-        return Index.view(self.path, config)
+        index = Index.view(self.path, config)
+        if index.n_papers != self.n_papers:
+            raise ArtefactError(
+                f"{self.path}: row count mismatch, {index.n_papers} papers in the index and "
+                f"{self.n_papers} in the pool; make it again"
+            )
+        return index
 
 
-def _find_store(path: Path, manifest: Manifest, given: Store | Path | None) -> Store:
+def _find_store(path: Path, manifest: Manifest, given: Store | str | Path | None) -> Store:
     if isinstance(given, Store):
         return given
     if given is not None:

@@ -100,7 +100,7 @@ class Store:
         self._lookup = Lookup(path, self.n, manifest.integer("lookup_bytes"))
 
     @classmethod
-    def open(cls, path: Path) -> "Store":
+    def open(cls, path: str | Path) -> "Store":
         """Open a store; its files are mapped, not read.
 
         Raises
@@ -108,8 +108,8 @@ class Store:
         ArtefactError
             It is missing, damaged, or something else.
         """
-        path = Path(path)
-        return open_with(path, KIND, lambda manifest: cls(path, manifest))
+        folder = Path(path)
+        return open_with(folder, KIND, lambda manifest: cls(folder, manifest))
 
     def papers(
         self, columns: Sequence[str] | None = None, start: int = 0, stop: int | None = None
