@@ -71,6 +71,19 @@ def test_what_is_there_is_kept_unless_told_otherwise(tmp_path: Path) -> None:
     assert tree(tmp_path) == ["pool", "pool/manifest.json", "pool/one.bin"]
 
 
+def test_what_is_damaged_is_replaced_when_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "pool"
+    make(path)
+    (path / "one.bin").write_bytes(b"cut")
+    with pytest.raises(ArtefactError, match=r"one\.bin .* build it again, with --overwrite"):
+        storage.existing(path, "pool", "a")
+    make(path, overwrite=True)
+    assert storage.existing(path, "pool", "a") is not None
+    (path / "manifest.json").write_bytes(b"cut")
+    with pytest.raises(ArtefactError, match=r"remove .* yourself"):
+        make(path, overwrite=True)
+
+
 @pytest.mark.parametrize("name", ["notes.txt", "manifest.json"])
 def test_folders_of_others_are_never_replaced(tmp_path: Path, name: str) -> None:
     path = tmp_path / "pool"

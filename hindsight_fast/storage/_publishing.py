@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hindsight_fast.errors import StorageError, UsageError
+from hindsight_fast.errors import ArtefactError, StorageError, UsageError
 from hindsight_fast.storage._files import (
     full_hash,
     open_regular,
@@ -66,7 +66,10 @@ def existing(
             raise UsageError(
                 f"{path} exists and was not made by this program; choose another name, or remove it"
             )
-    manifest = read_manifest(path)
+    try:
+        manifest = read_manifest(path)
+    except ArtefactError as error:
+        raise ArtefactError(f"{error}; remove {path} yourself if it may go") from error
     if manifest.kind != kind:
         raise UsageError(f"{path} is a {manifest.kind} and can't be replaced by a {kind}")
     if overwrite:
@@ -76,7 +79,10 @@ def existing(
             f"{path} holds another {kind} (other input or settings); "
             "give --overwrite to replace it, or choose another name"
         )
-    return open_folder(path, kind)
+    try:
+        return open_folder(path, kind)
+    except ArtefactError as error:
+        raise ArtefactError(f"{error}, with --overwrite") from error
 
 
 @contextlib.contextmanager
