@@ -3,6 +3,7 @@
 import datetime as dt
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -190,6 +191,18 @@ def test_killed_while_encoding_then_run_again(
     vectors = embed_store(store, encoder)
     np.testing.assert_array_equal(vectors.array, expected_vectors(store, encoder, dt.date.min))
     assert [f.name for f in (store.path / "vectors").iterdir()] == ["tiny"]
+
+
+def test_nothing_asks_the_network(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("no network")
+
+    for name in ("connect", "connect_ex", "sendto"):
+        monkeypatch.setattr(socket.socket, name, refuse)
+    store = build_store(table(ROWS), tmp_path / "store")
+    assert embed_store(store, load_encoder(model, device="cpu")).array.any()
 
 
 def test_texts_are_encoded_once_and_scattered(encoder: Encoder) -> None:
