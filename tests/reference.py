@@ -1,5 +1,17 @@
 """Slow, obvious twins of every fast path. Clear first: no blocking, no tricks."""
 
+import html
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file  # pyright: ignore[reportUnknownVariableType]
+from scipy.special import erf  # type: ignore[import-untyped]
+
 
 def paper_impact(citations: list[int], top_venue: list[bool], eligible: list[bool]) -> list[float]:
     """h = 0.6 c + 0.4 v of each paper; -1 where not eligible."""
@@ -13,3 +25,149 @@ def paper_impact(citations: list[int], top_venue: list[bool], eligible: list[boo
         share = (max(count, 0) - min(known)) / spread if spread else 0.0
         impact.append(0.6 * share + 0.4 * (1.0 if top else 0.0))
     return impact
+
+
+def clean_text(text: str) -> str:
+    """Cleaning of papers.text, with the standard library's engines."""
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    for _ in range(2):
+        text = re.sub(
+            r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]*);",
+            lambda entity: html.unescape(entity.group()),
+            text,
+        )
+    text = re.sub(r"(?i)<jats:title>\s*abstract\s*[:.]?\s*</jats:title>", " ", text)
+    attribute = r"""\s+[a-z:_-]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>]+)"""
+    block = (
+        r"p|br|div|li|ul|ol|hr|h[1-6]|(?:jats|mml|m):(?:p|title|sec|list|list-item|disp-formula)"
+    )
+    inline = (
+        r"i|b|em|strong|u|sub|sup|sc|scp|tt|small|big|span|font|italic|bold|underline|monospace|"
+        r"inline-formula|disp-formula|tex-math|(?:jats|mml|m):[a-z0-9-]+"
+    )
+    text = re.sub(rf"(?i)</?(?:{block})(?:{attribute})*\s*/?>", " ", text)
+    text = re.sub(
+        rf"(?i)</?(?:{inline})(?:{attribute})*\s*/?>|<a(?:\s+[a-z:_-]+\s*=[^<>]*)>|</a>", "", text
+    )
+    text = "".join(" " if unicodedata.category(c) == "Cc" else c for c in text)
+    text = "".join(c for c in text if c not in INVISIBLE)
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+INVISIBLE = frozenset(
+    "\u00ad\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
+)
+
+
+def choose_date(evidence: list[tuple[str, str, str]]) -> tuple[str, str, str]:
+    """One of several dates (start as ISO day, precision, kind) of one paper."""
+    kinds = ["first_public", "venue", "year"]
+    precisions = ["day", "month", "year"]
+
+    def inside(one: tuple[str, str, str], other: tuple[str, str, str]) -> bool:
+        length = {"day": 10, "month": 7, "year": 4}[other[1]]
+        finer = precisions.index(one[1]) < precisions.index(other[1])
+        as_good = kinds.index(one[2]) <= kinds.index(other[2])
+        return finer and as_good and one[0][:length] == other[0][:length]
+
+    left = evidence
+    while True:
+        best = min(left, key=lambda e: (e[0], kinds.index(e[2]), precisions.index(e[1])))
+        left = [each for each in left if inside(each, best)]
+        if not left:
+            return best
+
+
+def similarity(query: NDArray[np.float32], paper: NDArray[np.float32]) -> np.float32:
+    """float64 sum of 32 lanes, each summed in order, then added pairwise; rounded to float32."""
+    products = query.astype(np.float64) * paper.astype(np.float64)
+    lanes = np.zeros(32)
+    for start in range(0, len(products), 32):
+        some = products[start : start + 32]
+        lanes[: len(some)] += some
+    while len(lanes) > 1:
+        lanes = lanes[: len(lanes) // 2] + lanes[len(lanes) // 2 :]
+    with np.errstate(over="ignore"):
+        return np.float32(lanes[0])
+
+
+def match(
+    queries: NDArray[np.float32],
+    papers: NDArray[np.float32],
+    impact: NDArray[np.float32],
+    candidates: Sequence[Iterable[int]],
+    k: int,
+    theta: float,
+) -> list[tuple[list[int], list[float], int, float, int, float]]:
+    """Per idea: rows, similarities, number of matches, score, best row, its similarity."""
+    found: list[tuple[list[int], list[float], int, float, int, float]] = []
+    for query, rows in zip(queries, candidates, strict=True):
+        near: list[tuple[float, int]] = []
+        for row in {int(row) for row in rows if row >= 0}:
+            with np.errstate(invalid="ignore"):
+                s = float(similarity(query, papers[row]))
+            if impact[row] >= 0 and math.isfinite(s):
+                near.append((-s, row))
+        near = sorted(near)[:k]
+        matches = [(-float(impact[row]), s, row) for s, row in near if -s >= np.float32(theta)]
+        h, s, row = min(matches, default=(0.0, math.inf, -1))
+        found.append(([r for _, r in near], [-s for s, _ in near], len(matches), -h, row, -s))
+    return found
+
+
+def load_tensors(path: Path) -> dict[str, NDArray[np.float32]]:
+    """Tensors of a safetensors file of float32, read by its own library."""
+    return load_file(path)
+
+
+def bert_vector(
+    ids: Sequence[int],
+    weights: Mapping[str, NDArray[np.float32]],
+    *,
+    layers: int,
+    heads: int,
+    pooling: str,
+    adapter: Mapping[str, NDArray[np.float32]] | None = None,
+) -> NDArray[np.float64]:
+    """Unit vector of one text by a BERT encoder, in float64; weights as Hugging Face names them.
+
+    Devlin et al. 2018, arXiv 1810.04805; the adapter as hindsight_models.graph has it.
+    """
+    w = {key.removeprefix("bert."): value.astype(np.float64) for key, value in weights.items()}
+    extra = {key.removeprefix("bert."): v.astype(np.float64) for key, v in (adapter or {}).items()}
+
+    def dense(x: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+        return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+
+    def norm(x: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+        centred = x - x.mean(1, keepdims=True)
+        scaled = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-12)
+        return scaled * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    def bottleneck(x: NDArray[np.float64], layer: int) -> NDArray[np.float64]:
+        names = [key for key in extra if key.startswith(f"encoder.layer.{layer}.output.adapters.")]
+        part = {key.split(".adapter_")[1]: extra[key] for key in names}
+        narrow = np.maximum(x @ part["down.0.weight"].T + part["down.0.bias"], 0.0)
+        return narrow @ part["up.weight"].T + part["up.bias"]
+
+    word, position, kind = (
+        w[f"embeddings.{name}_embeddings.weight"] for name in ("word", "position", "token_type")
+    )
+    x = norm(word[list(ids)] + position[: len(ids)] + kind[0], "embeddings.LayerNorm")
+    size = x.shape[1] // heads
+    for i in range(layers):
+        layer = f"encoder.layer.{i}"
+        q, k, v = (dense(x, f"{layer}.attention.self.{n}") for n in ("query", "key", "value"))
+        context = np.empty_like(x)
+        for head in range(heads):
+            at = slice(head * size, (head + 1) * size)
+            shares = np.exp(q[:, at] @ k[:, at].T / np.sqrt(size))
+            context[:, at] = shares / shares.sum(1, keepdims=True) @ v[:, at]
+        attended = dense(context, f"{layer}.attention.output.dense")
+        a = norm(x + attended, f"{layer}.attention.output.LayerNorm")
+        inner = dense(a, f"{layer}.intermediate.dense")
+        h = dense(inner * (1.0 + erf(inner / np.sqrt(2.0))) / 2.0, f"{layer}.output.dense")
+        last = f"{layer}.output.LayerNorm"
+        x = norm(bottleneck(norm(h + a, last), i) + h + a, last) if extra else norm(h + a, last)
+    pooled = x[0] if pooling == "cls" else x.mean(0)
+    return pooled / np.linalg.norm(pooled)

@@ -88,7 +88,7 @@ def merge(papers: pl.DataFrame) -> Merged:
     keyed = papers.with_columns(key=keys, identity=keys.fill_null(papers["title"]))
     keyed, n_suffixed = identifiers.tell_apart(keyed, "identity")
     edges, n_too_many = _edges(keyed)
-    groups = _components(keyed.height, edges)
+    groups = components(keyed.height, edges)
     size = pl.Series(np.bincount(groups, minlength=keyed.height)[groups])
     plain = keyed.select(list(PAPER_SCHEMA))
     together = plain.with_columns(group=pl.Series(groups)).filter(size > 1)
@@ -168,8 +168,8 @@ def _by_year(titled: pl.DataFrame) -> NDArray[np.int64]:
     return np.concatenate(pairs)
 
 
-def _components(n: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Smallest row number of each row's connected component, by label propagation."""
+def components(n: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find the smallest row number of each row's connected component, by label propagation."""
     labels = np.arange(n, dtype=np.int64)
     left, right = edges[:, 0], edges[:, 1]
     while True:

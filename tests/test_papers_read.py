@@ -1,0 +1,243 @@
+"""Files to one table: counts, refusals, options, any input at all, and the real files."""
+
+import json
+import random
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from hindsight_fast.errors import DataError, HindsightError, UsageError
+from hindsight_fast.papers import PAPER_SCHEMA, REJECT_SCHEMA, PaperTable, read_papers, venues
+
+TODAY = date(2026, 11, 30)
+
+
+def lines(path: Path, *rows: dict[str, Any] | str) -> Path:
+    texts = (row if isinstance(row, str) else json.dumps(row) for row in rows)
+    path.write_text("\n".join(texts), encoding="utf-8")
+    return path
+
+
+def one(tmp_path: Path, **facts: Any) -> dict[str, Any]:
+    path = lines(
+        tmp_path / "one.jsonl", {"title": "A title of its own", "abstract": "We do."} | facts
+    )
+    return read_papers([path], today=TODAY).papers.to_dicts()[0]
+
+
+DATED: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
+    ({"arxiv_id": "1812.00001", "date": "2025-03-04"}, ("2018-12-01", "month", "first_public")),
+    ({"id": "arxiv:2510.14703", "date": "2025-10-17"}, ("2025-10-17", "day", "first_public")),
+    ({"url": "https://arxiv.org/abs/2308.13904", "year": "2023", "venue": "Arxiv"},
+     ("2023-08-01", "month", "first_public")),
+    ({"doi": "10.48550/arXiv.2308.13904"}, ("2023-08-01", "month", "first_public")),
+    ({"date": "2023-05-02"}, ("2023-05-02", "day", "first_public")),
+    ({"date": "2023-05-02", "venue": "CoRR"}, ("2023-05-02", "day", "first_public")),
+    ({"date": "8 2022", "venue": "ijcai", "year": "2022"}, ("2022-08-01", "month", "venue")),
+    ({"date": "28--30 Mar 2022", "venue": "aistats"}, ("2022-03-28", "day", "venue")),
+    ({"date": "dec 2022", "venue": "emnlp", "year": "2023"}, ("2022-12-01", "month", "venue")),
+    ({"year": "2024", "venue": "ICLR"}, ("2024-01-01", "year", "year")),
+    ({"venue": "ICLR 2024"}, ("2024-01-01", "year", "year")),
+    ({"venue": "ICLR 2024", "year": 2023}, ("2023-01-01", "year", "year")),
+    ({"date": "bad", "year": 2023}, ("2023-01-01", "year", "year")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("facts", "expected"), DATED)
+def test_dates(tmp_path: Path, facts: dict[str, Any], expected: tuple[str, str, str]) -> None:
+    paper = one(tmp_path, **facts)
+    assert (str(paper["date"]), paper["date_precision"], paper["date_kind"]) == expected
+
+
+def test_undated_stays_undated(tmp_path: Path) -> None:
+    for facts in ({}, {"date": "bad"}, {"date": "9999-12-31"}, {"year": "20"}, {"venue": "ICLR"}):
+        paper = one(tmp_path, **facts)
+        assert (paper["date"], paper["date_precision"], paper["date_kind"]) == (None, None, None)
+
+
+def test_words_for_nothing_are_nothing(tmp_path: Path) -> None:
+    nothing = dict.fromkeys(("abstract", "venue", "citations", "doi", "date", "url"), "None")
+    paper = one(tmp_path, **nothing)
+    assert [paper[name] for name in nothing] == [None] * len(nothing)
+    assert paper["status"] == "title_only"
+
+
+def test_the_same_work_before_the_cutoff(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path / "a.jsonl",
+        {"title": "One work", "arxiv_id": "2302.00001", "citations": 40, "venue": "arXiv"},
+        {"title": "One Work.", "date": "2023-12-10", "citations": 120, "venue": "NeurIPS 2023"},
+    )
+    table = read_papers([path], today=TODAY)
+    (paper,) = table.papers.to_dicts()
+    assert (paper["date"], paper["citations"]) == (date(2023, 2, 1), 120)
+    assert paper["venue"] == "NeurIPS" and table.counts["n_merged"] == 1
+
+
+def test_order_of_files_does_not_matter(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    rows = [_row(rng) | {"title": f"Title {rng.randrange(40)} words"} for _ in range(200)]
+    paths = [lines(tmp_path / f"{i}.jsonl", *rows[i::4]) for i in range(4)]
+    forth = read_papers(paths, max_bad=1, today=TODAY)
+    back = read_papers(paths[::-1], max_bad=1, today=TODAY)
+    assert forth.papers.equals(back.papers) and forth.rejects.equals(back.rejects)
+    assert forth.counts == back.counts and forth.counts["n_merged"] >= 30
+    forth.papers.write_parquet(tmp_path / "a.parquet")
+    back.papers.write_parquet(tmp_path / "b.parquet")
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+def test_own_output_reads_back(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path / "a.jsonl",
+        {"id": "a", "title": "One work", "abstract": "We.", "authors": ["A B"], "venue": "NIPS",
+         "date": "2023-05-02", "citations": 3, "citations_as_of": "2025-01-01", "corpus_id": 7,
+         "field": "cs", "doi": "10.1145/x"},
+    )  # fmt: skip
+    first = read_papers([path])
+    first.papers.write_parquet(tmp_path / "b.parquet")
+    again = read_papers([tmp_path / "b.parquet"])
+    assert again.papers.equals(first.papers)
+    assert again.ignored == ("date_kind", "date_precision", "status")
+
+
+def test_max_bad(tmp_path: Path) -> None:
+    good = [{"title": f"Number {i} of these"} for i in range(18)]
+    two_bad = lines(tmp_path / "a.jsonl", *good, "bad", '{"title": null}')
+    assert read_papers([two_bad]).counts["n_rejects"] == 2
+    with pytest.raises(
+        DataError, match=r"2 of 20 .*\n  line 19: not JSON.*: bad\n  line 20: no title"
+    ):
+        read_papers([two_bad], max_bad=0.09)
+    one_bad = lines(tmp_path / "b.jsonl", *good[:2], "bad")
+    assert read_papers([one_bad]).counts["n_rejects"] == 1  # one alone is never reason enough
+    with pytest.raises(DataError, match="1 of 3"):
+        read_papers([one_bad], max_bad=0)
+    only_bad = lines(tmp_path / "c.jsonl", '{"title": ""}')
+    with pytest.raises(DataError, match="1 of 1"):
+        read_papers([only_bad], max_bad=1)
+
+
+def test_mapping(tmp_path: Path) -> None:
+    mapped = lines(tmp_path / "a.jsonl", {"name": "A b c", "title": "not this", "text": "We."})
+    plain = lines(tmp_path / "b.jsonl", {"title": "D e f"})
+    mapping = {"title": "name", "abstract": "text"}
+    table = read_papers([mapped, plain], mapping=mapping)
+    assert set(table.papers["title"]) == {"A b c", "D e f"}
+    assert table.papers["abstract"].drop_nulls().to_list() == ["We."]
+    with pytest.raises(UsageError, match=r"no column 'titel', did you mean 'title'\?"):
+        read_papers([plain], mapping={"titel": "name"})
+    with pytest.raises(UsageError, match=r"no source has the column 'nam'.*did you mean 'name'"):
+        read_papers([mapped], mapping={"title": "nam"})
+
+
+def test_limit_is_per_file(tmp_path: Path) -> None:
+    paths = [
+        lines(tmp_path / f"{i}.jsonl", *({"title": f"File {i} number {j}"} for j in range(9)))
+        for i in range(2)
+    ]
+    assert read_papers(paths, limit=3).counts["n_in"] == 6
+    assert read_papers([paths[0]] * 2, limit=3).counts["n_in"] == 3
+
+
+def test_options_are_checked(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {"title": "A b"})
+    for limit in (0, -1):
+        with pytest.raises(UsageError, match="at least 1"):
+            read_papers([path], limit=limit)
+    for share in (-0.1, 1.1, float("nan")):
+        with pytest.raises(UsageError, match="from 0 to 1"):
+            read_papers([path], max_bad=share)
+    with pytest.raises(UsageError, match="no source"):
+        read_papers([])
+
+
+def test_counts_must_add_up() -> None:
+    counts = {"n_in": 3, "n_papers": 0, "n_merged": 2, "n_rejects": 0}
+    papers, rejects = pl.DataFrame(schema=PAPER_SCHEMA), pl.DataFrame(schema=REJECT_SCHEMA)
+    with pytest.raises(HindsightError, match="internal error: 3 records became 0 papers, 2 merged"):
+        PaperTable(papers, rejects, counts)
+
+
+ODD: tuple[Any, ...] = (
+    None, "", "None", "\x00", "\ud800", "é", "<i>", "&amp;&lt;", "-1", "12", "1.2k", "2023", "9999",
+    "8 2022", "2405.14012", "10.1145/x", "ICLR 2024", "NIPS", "Retraction: x", 0, -1, 12.9, 1e308,
+    True, [], ["a", None], [["a"]], {}, {"name": "A"}, 10**30, "x" * 3000, "cs/0601001", "(" * 99,
+)  # fmt: skip
+
+
+def _row(rng: random.Random) -> dict[str, Any]:
+    names = [*PAPER_SCHEMA, "something", ""]
+    row: dict[str, Any] = {name: rng.choice(ODD) for name in rng.sample(names, rng.randrange(8))}
+    return row | ({"title": f"Title {rng.randrange(300)} words"} if rng.random() < 0.8 else {})
+
+
+def test_any_records_at_all(tmp_path: Path) -> None:
+    """Some thousand mutated records: no crash, and the counts add up."""
+    rng = random.Random(7)
+    for turn in range(6):
+        texts: list[bytes] = []
+        for _ in range(500):
+            text = bytearray(
+                json.dumps(_row(rng), ensure_ascii=rng.random() < 0.5).encode(
+                    "utf-8", "surrogatepass"
+                )
+            )
+            if rng.random() < 0.2:
+                for _ in range(rng.randrange(1, 4)):
+                    text[rng.randrange(len(text))] = rng.randrange(256)
+            texts.append(bytes(text).replace(b"\n", b" ") or b"{}")
+        path = tmp_path / f"{turn}.jsonl"
+        path.write_bytes(b"\n".join(texts))
+        table = read_papers([path], max_bad=1, today=TODAY)
+        assert table.counts["n_in"] == sum(1 for text in texts if text.strip())
+        assert table.papers["id"].is_unique().all()
+        assert (
+            table.papers["date"].drop_nulls().is_between(date(1800, 1, 1), date(2028, 1, 4)).all()
+        )
+        path = tmp_path / f"{turn}.csv"
+        path.write_bytes(b"id,title,abstract,year\n" + b"\n".join(texts))
+        try:
+            read_papers([path], max_bad=1, today=TODAY)
+        except DataError as error:
+            assert str(path) in str(error)
+
+
+@pytest.fixture(scope="module")
+def real(shared: Path) -> PaperTable:
+    return read_papers(sorted((shared / "data" / "papers").glob("*.parquet")), today=TODAY)
+
+
+def test_real_files(real: PaperTable) -> None:
+    counts = real.counts
+    assert counts["n_in"] == 139_272 and counts["n_rejects"] == 0
+    assert 128_000 < counts["n_papers"] < 129_500
+    assert counts["n_undated"] == 0 and counts["n_retracted"] == 4
+    assert real.ignored == ("source_file",)
+
+
+def test_real_window(real: PaperTable) -> None:
+    papers = real.papers.filter(pl.col("status") == "ok")
+    window = papers.filter(pl.col("date").is_between(date(2023, 6, 1), date(2025, 12, 31)))
+    top = venues.is_top(window["venue"])
+    cited = window["citations"].is_not_null()
+    assert 60_000 < window.height < 72_000
+    assert 3_300 < top.sum() < 3_700 and 1_000 < (top & cited).sum() < 1_250
+    assert window["citations"].max() == 3_403
+
+
+def test_real_facts(real: PaperTable) -> None:
+    def paper(title: str) -> dict[str, Any]:
+        return real.papers.filter(pl.col("title").str.to_lowercase() == title.lower()).to_dicts()[0]
+
+    lora = paper("LoRA: Low-Rank Adaptation of Large Language Models")
+    assert (str(lora["date"]), lora["date_kind"], lora["venue"]) == (
+        "2021-06-01",
+        "first_public",
+        "ICLR",
+    )
+    wrong = real.papers.filter(pl.col("citations") == 27_866).to_dicts()
+    assert [(each["venue"], each["date"].year) for each in wrong] == [("WACV", 2020)]

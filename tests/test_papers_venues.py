@@ -1,0 +1,115 @@
+"""Which venue a name means."""
+
+import tomllib
+from importlib.resources import files
+
+import polars as pl
+import pytest
+
+from hindsight_fast.papers import venues
+
+MEANT = {
+    "NeurIPS": [
+        "NIPS", "NeurIPS 2023", "Advances in Neural Information Processing Systems 36",
+        "37th Conference on Neural Information Processing Systems", "NeurIPS 2023 oral",
+        "NeurIPS 2022 (repo name/commit of 2022-11-03; no venue column)", "Ｎeurips",
+        "Thirty-seventh Conference on Neural Information Processing Systems",
+        "Advances in Neural Information Processing Systems 36: Annual Conference on Neural "
+        "Information Processing Systems 2023, NeurIPS 2023, New Orleans, LA, USA, December 10 - 16",
+    ],
+    "ICLR": [
+        "ICLR (Poster)", "ICLR 2023 notable top 5%", "ICLR.cc/2024/Conference", "iclr",
+        "The Twelfth International Conference on Learning Representations, ICLR 2024, Vienna, "
+        "Austria, May 7-11, 2024",
+    ],
+    "ICML": [
+        "Proc. of the 40th International Conference on Machine Learning", "ICML 2024, PMLR 235",
+        "In: ICML",
+    ],
+    "ACL": [
+        "acl", "ACL/IJCNLP", "ACL (1)",
+        "Proceedings of the 58th Annual Meeting of the Association for Computational Linguistics "
+        "(Volume 1: Long Papers)",
+    ],
+    "EMNLP": [
+        "EMNLP-IJCNLP 2019",
+        "Proceedings of the 2023 Conference on Empirical Methods in Natural Language Processing "
+        "(EMNLP 2023)",
+    ],
+    "CVPR": [
+        "IEEE/CVF Conference on Computer Vision and Pattern Recognition", "CVPR2023", "CVPR'23",
+        "2023 IEEE/CVF Conference on Computer Vision and Pattern Recognition (CVPR)",
+    ],
+    "AAAI": ["AAAI-24", "Proceedings of the AAAI Conference on Artificial Intelligence, 38(5)"],
+    "AIES": ["AAAI/ACM AIES", "AAAI/ACM Conference on AI, Ethics, and Society"],
+    "WACV": ["Workshop on Applications of Computer Vision", "wacv"],
+    "NeurIPS Datasets and Benchmarks": ["NeurIPS 2023 Datasets and Benchmarks Poster"],
+    "FAccT": ["FAT*"],
+    "arXiv": ["arxiv", "CoRR", "CoRR, abs/2301.00001", "arXiv preprint arXiv:2301.00001"],
+    "bioRxiv": ["bioRxiv"],
+}  # fmt: skip
+OWN_NAME = [
+    "IACL", "Asian ACL", "ACL (Anticancer letters)", "Journal of ACL", "ACL ARR 2024 June",
+    "ICML Workshop", "ICLR 2024 Workshop X", "ICLR.cc/2024/Workshop/AGI", "AI4X @ NeurIPS 2023",
+    "CVPR Workshops (CVPRW)", "CVPRW", "ICLR - Workshop", "ICML 2024 (Workshop)",
+    "Submitted to ICLR 2024", "ICLR 2024 Rejected", "ICLR 2024 Withdrawn Submission",
+    "ICLR.cc/2024/Conference/Rejected_Submission", "ICLR 2024 Conference Submission",
+    "Findings of ACL", "ACL Findings", "EMNLP 2022 Findings", "CVPR Findings",
+    "Findings of the Association for Computational Linguistics: EMNLP 2021",
+    "EMNLP (System Demonstrations)", "Tutorial at ACL", "CVPR Companion", "AAAI Student Abstract",
+    "ICLR 2024 Tiny Papers", "ICLR Blogposts 2023", "AAAI Spring Symposium", "ICML, IJCAI",
+    "International Conference on Machine Learning and Applications", "ICMLA",
+    "Advances in Neural Information Processing Systems Workshop, NeurIPS 2023, New Orleans",
+]  # fmt: skip
+OTHER = {"AACL", "NAACL", "EACL", "IJCNLP", "Machine Learning", "SIGIR"}
+NOTHING = ["", " ", "undefined", "Unknown", "N/A", "null"]
+
+
+def _resolve(names: list[str]) -> list[str | None]:
+    return venues.resolve(pl.Series(names, dtype=pl.String)).to_list()
+
+
+@pytest.mark.parametrize(("name", "written"), MEANT.items())
+def test_aliases(name: str, written: list[str]) -> None:
+    assert _resolve(written) == [name] * len(written)
+
+
+def test_what_is_not_the_main_track_keeps_its_name() -> None:
+    assert _resolve(OWN_NAME) == OWN_NAME
+    assert not venues.is_top(pl.Series(OWN_NAME)).any()
+    assert venues.is_known(pl.Series(OWN_NAME)).all()
+
+
+def test_neighbours_of_acl_are_themselves() -> None:
+    assert set(_resolve(sorted(OTHER))) == OTHER
+    assert not venues.is_top(pl.Series(sorted(OTHER))).any()
+
+
+def test_no_venue_is_null_and_no_key() -> None:
+    assert _resolve(NOTHING) == [None] * len(NOTHING)
+    assert all(venues.table().names) and not {"", "none", "null"} & set(venues.table().names)
+    unknown = pl.Series([None, "arXiv"], dtype=pl.String)
+    assert venues.is_top(unknown).to_list() == venues.is_known(unknown).to_list() == [False, False]
+    assert venues.resolve(pl.Series([None], dtype=pl.String)).to_list() == [None]
+
+
+def test_the_seven() -> None:
+    assert venues.table().top == {"ICLR", "NeurIPS", "ICML", "ACL", "EMNLP", "CVPR", "AAAI"}
+
+
+def test_table_is_sound() -> None:
+    content = tomllib.loads(files("hindsight_fast").joinpath("data/venues.toml").read_text("utf-8"))
+    names = [venue["name"] for venue in content["venue"]]
+    assert len(names) == len(set(names)) >= 47
+    for venue in content["venue"]:  # no alias of one is an alias of another, and each finds home
+        assert set(_resolve([venue["name"], *venue["aliases"]])) == {venue["name"]}
+
+
+def test_resolving_twice_changes_nothing() -> None:
+    once = _resolve([*OWN_NAME, *(name for written in MEANT.values() for name in written)])
+    assert _resolve([name or "" for name in once]) == once
+
+
+def test_year_in() -> None:
+    names = pl.Series(["ICLR 2024", "CVPR 2023/2024", "CVPR 20231", "ACL", None])
+    assert venues.year_in(names).to_list() == ["2024", None, None, None, None]
