@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from threadpoolctl import (  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs]
     threadpool_info,
@@ -38,7 +38,7 @@ def machine(*packages: str) -> dict[str, Any]:
     if Path("/proc/cpuinfo").exists():
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), model)
-    blas: list[dict[str, Any]] = threadpool_info()
+    blas = cast(list[dict[str, Any]], threadpool_info())
     return {
         "processor": model,
         "usable_processors": len(os.sched_getaffinity(0)),

@@ -58,17 +58,20 @@ class Vectors:
             out += self._mean
             _normalise(out)
         near = rng.integers(0, n_papers, n_ideas)
-        step = self._low_rank(rng, n_ideas, IDEA_STEP) + 0.5 * self._everywhere(rng, n_ideas)
-        self.ideas = _normalise(self.papers[near] + step)
+        step = self._low_rank(rng, n_ideas, IDEA_STEP) + self._everywhere(rng, n_ideas)
+        self.ideas: NDArray[np.float32] = self.papers[near] + step
+        _normalise(self.ideas)
 
     def _low_rank(self, rng: np.random.Generator, n: int, share: float) -> NDArray[np.float32]:
         weights = rng.standard_normal((n, len(self._basis)), np.float32)
-        return np.float32(REMAINDER_NORM * share**0.5) * (weights @ self._basis)
+        weights *= np.float32(REMAINDER_NORM * share**0.5)
+        return weights @ self._basis
 
     def _everywhere(self, rng: np.random.Generator, n: int) -> NDArray[np.float32]:
         dim = len(self._mean)
-        scale = np.float32(REMAINDER_NORM * (SHARES["everywhere"] / dim) ** 0.5)
-        return scale * rng.standard_normal((n, dim), np.float32)
+        noise = rng.standard_normal((n, dim), np.float32)
+        noise *= np.float32(REMAINDER_NORM * (SHARES["everywhere"] / dim) ** 0.5)
+        return noise
 
 
 def _common_mean(rng: np.random.Generator, dim: int) -> NDArray[np.float32]:
@@ -91,9 +94,8 @@ def _popular(rng: np.random.Generator, n_clusters: int, n: int) -> NDArray[np.in
     return (n_clusters * rng.random(n) ** 2).astype(np.int64)
 
 
-def _normalise(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+def _normalise(rows: NDArray[np.float32]) -> None:
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows
 
 
 def shape_of(papers: NDArray[np.float32], ideas: NDArray[np.float32]) -> Shape:

@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import usearch
@@ -303,8 +303,7 @@ def _graph(dim: int, config: IndexConfig) -> Any:
 
 def _check(graph: Any, dim: int, config: IndexConfig, path: Path) -> None:
     """The file's own header against what was asked for."""
-    read_header: Any = Graph.metadata
-    header: dict[str, Any] = read_header(os.fspath(path)) or {}
+    header: dict[str, Any] = cast(Any, Graph).metadata(os.fspath(path)) or {}
     found = {
         "dimension": int(graph.ndim),
         "dtype": str(header.get("kind_scalar")),
@@ -367,9 +366,7 @@ def _first_of_equal(
     """For each of the rows, the first row that has the same code."""
     # A random linear form modulo 2**64: two codes that differ agree with probability 2**-56.
     generator = np.random.default_rng(0)
-    weights: NDArray[np.int64] = generator.integers(
-        -(2**63), 2**63 - 1, vectors.shape[1], dtype=np.int64
-    )
+    weights = generator.integers(-(2**63), 2**63 - 1, (vectors.shape[1],), np.int64)
     hashes: NDArray[np.int64] = np.concatenate(
         [_encode(vectors[some], affine).astype(np.int64) @ weights for some in _chunks(rows)]
     )

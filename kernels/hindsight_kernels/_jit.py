@@ -53,10 +53,10 @@ def kernel(*arguments: Any, any_order: bool = False) -> Callable[[F], F]:
                     dispatcher = njit(nogil=True, cache=True, fastmath=fastmath)(function)
                 else:
                     dispatcher._cache.flush()
-                return _compiled(dispatcher, arguments)
+                return cast(F, _compiled(dispatcher, arguments))
             except Exception as error:  # any: pickle's and the file system's errors come through
                 _warn(error)
-        return _compiled(njit(nogil=True, fastmath=fastmath)(function), arguments)
+        return cast(F, _compiled(njit(nogil=True, fastmath=fastmath)(function), arguments))
 
     return compile_now
 

@@ -73,7 +73,7 @@ def _similarity(q: NDArray[np.float32], x: NDArray[np.float32], lanes: NDArray[n
 
 
 @helper
-def _insert(rows: Any, similarities: Any, count: int, row: int, similarity: Any) -> int:
+def _insert(rows: Any, similarities: Any, count: int, row: int, similarity: Any) -> Any:
     """Put one paper in its place in a list that is best first; returns the new length."""
     k = rows.size
     at = count
