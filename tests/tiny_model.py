@@ -1,21 +1,24 @@
 """A random BERT and a small WordPiece tokenizer as a whole model folder, for tests."""
 
 import json
+import shutil
 import string
 from pathlib import Path
 
 import numpy as np
-from hindsight_models.export import Facts, export
+import pytest
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
+from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.processors import TemplateProcessing
 
+from hindsight_models.export import Facts, export
+
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-WORDS = ("the", "of", "a", "model", "language", "graph", "neural", "learn", "data", "we", "image")
+WORDS = ("the", "of", "model", "language", "graph", "neural", "learn", "data", "we", "image")
 
 
 def tiny_model(
@@ -29,13 +32,17 @@ def tiny_model(
     max_tokens: int = 64,
     adapter: bool = False,
     prefix: str = "",
+    weights: Path | None = None,
 ) -> Path:
     """Write a model folder whose vectors depend on every token of a text; returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer(folder / "tokenizer.json")
     write_config(folder / "config.json", dim, layers)
     rng = np.random.default_rng(seed)
-    save_file(random_weights(rng, dim, layers, prefix), folder / "model.safetensors")
+    if weights is None:
+        save_file(random_weights(rng, dim, layers, prefix), folder / "model.safetensors")
+    else:
+        shutil.copy(weights, folder / "model.safetensors")
     if adapter:
         save_file(random_adapter(rng, dim, layers), folder / "adapter.safetensors")
     facts = Facts(
@@ -52,6 +59,16 @@ def tiny_model(
     return folder
 
 
+def minilm_folder() -> Path:
+    """The real minilm, where it was fetched; skips the test where not."""
+    from hindsight_fast.storage import home
+
+    folder = home() / "models" / "minilm"
+    if not (folder / "card.json").is_file():
+        pytest.skip(f"no {folder}; hindsight-fast models get minilm fetches it")
+    return folder
+
+
 def vocabulary() -> list[str]:
     """Special tokens, letters and digits (also as continuations), and a few words."""
     characters = string.ascii_lowercase + string.digits
@@ -62,14 +79,14 @@ def write_tokenizer(path: Path) -> None:
     """A tokenizer.json like BERT's, which pads and cuts on its own, as published ones may."""
     words = vocabulary()
     tokenizer = Tokenizer(WordPiece({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
-    tokenizer.add_special_tokens(list(SPECIAL))
+    tokenizer.add_special_tokens(list(SPECIAL))  # pyright: ignore[reportUnknownMemberType]
     tokenizer.normalizer = BertNormalizer()
     tokenizer.pre_tokenizer = BertPreTokenizer()
     tokenizer.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    tokenizer.enable_padding(length=16)
-    tokenizer.enable_truncation(16)
+    tokenizer.enable_padding(length=16)  # pyright: ignore[reportUnknownMemberType]
+    tokenizer.enable_truncation(16)  # pyright: ignore[reportUnknownMemberType]
     tokenizer.save(str(path))
 
 

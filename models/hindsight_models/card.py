@@ -4,6 +4,8 @@ import hashlib
 import json
 import math
 import re
+import struct
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
@@ -28,6 +30,20 @@ class Golden:
     head: str
     body: str
     vector: tuple[float, ...]
+
+    def to_dict(self) -> dict[str, str]:
+        """For JSON; the vector as base64 of little-endian float32."""
+        packed = b64encode(struct.pack(f"<{len(self.vector)}f", *self.vector)).decode()
+        return {"head": self.head, "body": self.body, "vector": packed}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, str]) -> "Golden":
+        """Back from JSON; ValueError, TypeError or KeyError for what is none."""
+        packed = b64decode(raw["vector"], validate=True)
+        if len(packed) % 4:
+            raise ValueError("a golden vector is cut")
+        vector = struct.unpack(f"<{len(packed) // 4}f", packed)
+        return cls(str(raw["head"]), str(raw["body"]), vector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +122,7 @@ class Card:
     def to_json(self) -> str:
         """The text of card.json."""
         facts = {"format_version": FORMAT_VERSION, **asdict(self)}
+        facts["golden"] = [golden.to_dict() for golden in self.golden]
         return json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
@@ -124,7 +141,7 @@ class Card:
             raise ModelError(f"{path}: format_version {version!r}; expected {FORMAT_VERSION}")
         try:
             return cls(**_typed(raw))
-        except (KeyError, TypeError, ModelError) as error:
+        except (KeyError, TypeError, ValueError, ModelError) as error:
             raise ModelError(f"{path}: {error}") from error
 
 
@@ -154,11 +171,7 @@ def _typed(raw: dict[str, Any]) -> dict[str, Any]:
         pairs = cast(dict[object, object], raw.get(key, {}))
         if not all(isinstance(v, str) for v in pairs.values()):
             raise ModelError(f"{key} must map names to text")
-    golden = [
-        Golden(str(g["head"]), str(g["body"]), tuple(float(v) for v in g["vector"]))
-        for g in raw.get("golden", [])
-    ]
-    return {**raw, "golden": tuple(golden)}
+    return {**raw, "golden": tuple(Golden.from_dict(g) for g in raw.get("golden", []))}
 
 
 def _check(right: bool, what: str, found: object, expected: str) -> None:

