@@ -7,13 +7,13 @@
    ``&lt;``).
 2. Real markup tags go (``<i>``, ``<sub>``, ``<jats:p>``); block tags leave a space. Anything else
    in angle brackets stays: ``<mask>``, ``<think>``, ``a < b and c > d``.
-3. Control characters become spaces; soft hyphens, zero-width spaces, byte order marks and
-   direction marks go.
-4. Unicode NFC, white space collapsed to single spaces, ends stripped.
+3. Soft hyphens, zero-width spaces, byte order marks and direction marks go; Unicode NFC.
+4. White space and control characters collapse to single spaces, ends are stripped.
 """
 
 import html
 import re
+from collections.abc import Callable
 from functools import cache
 from html.entities import html5
 from typing import Final
@@ -35,6 +35,7 @@ _HEADING = r"(?i)<jats:title>\s*abstract\s*[:.]?\s*</jats:title>"
 _BLOCK_TAG = rf"(?i)</?{_BLOCK}{_ATTRIBUTES}"
 _INLINE_TAG = rf"(?i)</?{_INLINE}{_ATTRIBUTES}|(?i)<a(?:\s+[a-z:_-]+\s*=[^<>]*)>|(?i)</a>"
 _INVISIBLE = "[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
+_SPACES = r"[\s\p{Cc}]{2,}|[\s\p{Cc}--\x20]"  # a single space, the usual, is no match
 _NUMERIC = re.compile(r"&#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6});")
 
 _MISSING = ("", "none", "null", "nan", "n/a", "undefined", "-")
@@ -80,16 +81,24 @@ def clean(texts: pl.Series) -> pl.Series:
     """
     for _ in range(2):
         texts = _decode_entities(texts)
-    return (
-        texts.str.replace_all(_HEADING, " ")
-        .str.replace_all(_BLOCK_TAG, " ")
-        .str.replace_all(_INLINE_TAG, "")
-        .str.replace_all(r"\p{Cc}", " ")
-        .str.replace_all(_INVISIBLE, "")
-        .str.normalize("NFC")
-        .str.replace_all(r"\s+", " ")
-        .str.strip_chars()
-    )
+    texts = _where(texts, texts.str.contains("<", literal=True), _without_tags)
+    texts = _where(texts, texts.str.len_bytes() != texts.str.len_chars(), _normal_form)
+    return texts.str.replace_all(_SPACES, " ").str.strip_chars()
+
+
+def _without_tags(texts: pl.Series) -> pl.Series:
+    texts = texts.str.replace_all(_HEADING, " ").str.replace_all(_BLOCK_TAG, " ")
+    return texts.str.replace_all(_INLINE_TAG, "")
+
+
+def _normal_form(texts: pl.Series) -> pl.Series:
+    return texts.str.replace_all(_INVISIBLE, "").str.normalize("NFC")
+
+
+def _where(texts: pl.Series, mask: pl.Series, rule: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """Apply a rule to the rows that need it, which are few."""
+    mask = mask.fill_null(False)
+    return texts.scatter(mask.arg_true(), rule(texts.filter(mask))) if mask.any() else texts
 
 
 def clean_text(text: str) -> str:
@@ -107,11 +116,11 @@ def _decode_entities(texts: pl.Series) -> pl.Series:
         return texts
     names, characters = _entities()
     texts = texts.str.replace_many(names, characters)
-    numeric = texts.str.contains(_NUMERIC.pattern).fill_null(False)
-    if not numeric.any():
-        return texts
-    decoded = [_NUMERIC.sub(_character, text) for text in texts.filter(numeric)]
-    return texts.scatter(numeric.arg_true(), pl.Series(decoded, dtype=pl.String))
+    return _where(texts, texts.str.contains(_NUMERIC.pattern), _decode_numbers)
+
+
+def _decode_numbers(texts: pl.Series) -> pl.Series:
+    return pl.Series([_NUMERIC.sub(_character, text) for text in texts], dtype=pl.String)
 
 
 def _character(match: re.Match[str]) -> str:
