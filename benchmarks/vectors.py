@@ -59,13 +59,15 @@ class Vectors:
             _normalise(out)
         near = rng.integers(0, n_papers, n_ideas)
         step = self._low_rank(rng, n_ideas, IDEA_STEP) + self._everywhere(rng, n_ideas)
-        self.ideas: NDArray[np.float32] = self.papers[near] + step
+        self.ideas = self.papers[near]
+        self.ideas += step
         _normalise(self.ideas)
 
     def _low_rank(self, rng: np.random.Generator, n: int, share: float) -> NDArray[np.float32]:
         weights = rng.standard_normal((n, len(self._basis)), np.float32)
         weights *= np.float32(REMAINDER_NORM * share**0.5)
-        return weights @ self._basis
+        noise: NDArray[np.float32] = weights @ self._basis
+        return noise
 
     def _everywhere(self, rng: np.random.Generator, n: int) -> NDArray[np.float32]:
         dim = len(self._mean)
@@ -84,9 +86,10 @@ def _common_mean(rng: np.random.Generator, dim: int) -> NDArray[np.float32]:
 def _directions(rng: np.random.Generator, dim: int) -> NDArray[np.float32]:
     """Orthogonal rows whose squared lengths fall like 1 / (rank + 4) and sum to 1."""
     rank = min(RANK, dim)
-    basis = np.linalg.qr(rng.standard_normal((dim, rank)))[0].T
+    basis: NDArray[np.float64] = np.linalg.qr(rng.standard_normal((dim, rank)))[0].T
     variance = 1 / np.arange(5, 5 + rank)
-    return (basis * np.sqrt(variance / variance.sum())[:, None]).astype(np.float32)
+    basis *= np.sqrt(variance / variance.sum())[:, None]
+    return basis.astype(np.float32)
 
 
 def _popular(rng: np.random.Generator, n_clusters: int, n: int) -> NDArray[np.int64]:
