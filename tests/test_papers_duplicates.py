@@ -1,5 +1,6 @@
 """Which records are one paper, and what the one paper says."""
 
+import random
 from datetime import date
 from typing import Any
 
@@ -46,6 +47,10 @@ ONE: dict[str, tuple[dict[str, Any], ...]] = {
     "id and title": (record("a"), record("a", 2010, abstract="Other words")),
     "undated, same abstract": (record("a", abstract="Same."), record("b", None, abstract="Same.")),
     "same authors": (record("a", authors=["Ada Bee", "C D"]), record("b", authors=["Bee, A."])),
+    "same authors, initials last": (
+        record("a", authors=["Ada Bee"]),
+        record("b", authors=["Bee A"]),
+    ),
     "one without authors": (record("a", authors=["Ada Bee"]), record("b")),
 }
 TWO: dict[str, tuple[dict[str, Any], ...]] = {
@@ -76,6 +81,22 @@ def test_two_papers(rows: tuple[dict[str, Any], ...]) -> None:
 
 def test_a_title_that_returns_every_year_does_not_chain() -> None:
     assert merge(*(record(f"r{year}", year) for year in range(2015, 2023))).height == 4
+
+
+def test_the_order_of_records_does_not_matter() -> None:
+    rng = random.Random(3)
+    rows = [
+        record(
+            f"p{rng.randrange(40)}",
+            rng.randrange(2018, 2025),
+            title=f"Title of {rng.randrange(12)}",
+            citations=rng.randrange(5),
+            authors=[f"A {rng.randrange(9)}"] if i % 5 == 0 else None,
+            **(PREPRINT | {"arxiv_id": f"2301.{i:05}"} if i % 3 == 0 else {}),
+        )
+        for i in range(120)
+    ]
+    assert merge(*rows).equals(merge(*rng.sample(rows, len(rows))))
 
 
 def test_too_many_of_a_kind_are_not_one() -> None:

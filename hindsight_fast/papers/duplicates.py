@@ -143,14 +143,18 @@ def _by_title(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _surname(authors: pl.Series) -> pl.Series:
+    """Family name of the first author: ``Ada Bee``, ``Bee, A.`` and ``Bee A`` are all Bee."""
     first = authors.list.first()
-    last_word = first.str.replace(r",.*$", "").str.replace(r"(?i)\s+(?:et al\.?|jr\.?|sr\.?)$", "")
-    return text.title_key(last_word.str.extract(r"(\S+)$", 1))
+    name = first.str.replace(r",.*$", "").str.replace(r"(?i)\s+(?:et al\.?|jr\.?|sr\.?)$", "")
+    initials = name.str.contains(r"\s(?:[A-Z]\.?-?){1,3}$").fill_null(False)
+    word = name.str.extract(r"^(\S+)", 1).zip_with(initials, name.str.extract(r"(\S+)$", 1))
+    return text.title_key(word)
 
 
 def _by_year(titled: pl.DataFrame) -> NDArray[np.int64]:
     """Pair rows of one title whose years agree."""
-    titled = titled.sort("key", "year", "row")
+    preprints_first = pl.col("preprint").not_()
+    titled = titled.sort("key", "year", preprints_first)  # so that the order of rows is no matter
     span = pl.col("year").max().over("key") - pl.col("year").min().over("key")
     close = titled.filter(span <= 1)
     pairs = [_stars(close, ["key"])]
@@ -198,7 +202,8 @@ def _one_each(papers: pl.DataFrame) -> pl.DataFrame:
         pl.col("citations").is_not_null(),
         pl.col("id"),
         *(pl.col(name) for name in PAPER_SCHEMA if name not in ("id", "authors")),
-        descending=[False, True, True, True, True, False] + [False] * (len(PAPER_SCHEMA) - 2),
+        pl.col("authors").list.join("\n"),
+        descending=[False, True, True, True, True, False] + [False] * (len(PAPER_SCHEMA) - 1),
         nulls_last=True,
     )
     best = ranked.group_by(group, maintain_order=True)

@@ -10,7 +10,7 @@ from typing import IO, Final, cast
 
 import zstandard
 
-from hindsight_fast.errors import DataError
+from hindsight_fast.errors import DataError, StorageError
 
 HEAD_BYTES: Final = 1 << 16
 """How much of a file's beginning a reader may look at to recognise it."""
@@ -65,8 +65,10 @@ def open_bytes(path: Path) -> Generator[IO[bytes]]:
     Raises
     ------
     DataError
-        Where the file is missing, a folder, not readable, or its compressed data damaged or cut
-        short; also while it is being read.
+        Where the file is missing, a folder, or its compressed data damaged or cut short; also
+        while it is being read.
+    StorageError
+        Where the system does not let it be read.
     """
     if path.is_dir():
         raise DataError(f"{path} is a folder, not a file: name the files in it")
@@ -89,7 +91,7 @@ def open_bytes(path: Path) -> Generator[IO[bytes]]:
             "copy or download the file again"
         ) from error
     except OSError as error:
-        raise DataError(f"{path} can't be read: {error.strerror or error}") from error
+        raise StorageError(f"{path} can't be read: {error.strerror or error}") from error
 
 
 def head(path: Path) -> bytes:
