@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from hindsight_fast.scoring import Scorer
     from hindsight_fast.store import Store
 
-__version__ = "0.1.0"
-__all__ = ["HindsightError", "Idea", "Pool", "Scorer", "Store", "load_encoder"]
+from hindsight_fast.version import __version__
+
+__all__ = ["HindsightError", "Idea", "Pool", "Scorer", "Store", "__version__", "load_encoder"]
 
 # Imported on first use: `import hindsight_fast` must cost nothing.
 _HOMES = {

@@ -4,10 +4,15 @@ import dataclasses
 import hashlib
 import json
 import os
+import platform
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from hindsight_fast.errors import UsageError
+from hindsight_fast.version import __version__
+
+_PACKAGES = ("numpy", "numba", "usearch", "polars", "tokenizers", "onnxruntime", "onnxruntime-gpu")
 
 PAPER_K = 20
 """Neighbours looked at per idea in the published recipe (arXiv 2603.15164)."""
@@ -67,3 +72,14 @@ class ScoreConfig:
     def fingerprint(self) -> str:
         """Hash of these settings."""
         return fingerprint(self)
+
+
+def versions() -> dict[str, str]:
+    """This package's version, Python's, and those of what computes."""
+    found = {"hindsight_fast": __version__, "python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,13 +1,21 @@
 """Is this machine ready? Each part is tried, not looked up in a list."""
 
+import os
 import platform
+import shutil
+import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from hindsight_fast.config import usable_threads
-from hindsight_fast.encoding import installed_models
+import numpy as np
+
+from hindsight_fast.config import usable_threads, versions
+from hindsight_fast.encoding import installed_models, load_encoder
 from hindsight_fast.errors import HindsightError, StorageError
+from hindsight_fast.storage import home
 
 _PROBE = [("A probe", "of the encoder on this machine, of no other use."), ("Another", "probe.")]
 
@@ -29,7 +37,6 @@ def examine() -> list[Finding]:
         "packages": _packages,
         "kernels": _kernels,
         "index": _index,
-        "inference engine": _engine,
         "home": _home,
     }
     findings = [_try(what, check) for what, check in checks.items()]
@@ -37,7 +44,7 @@ def examine() -> list[Finding]:
     if not models:
         get = "none; `hindsight-fast models get minilm` fetches a small one"
         return [*findings, Finding("models", False, get)]
-    return findings + [_try(f"model {name}", lambda name=name: _model(name)) for name in models]
+    return findings + [_try(f"model {name}", partial(_model, name)) for name in models]
 
 
 def _try(what: str, check: Callable[[], str]) -> Finding:
@@ -48,8 +55,6 @@ def _try(what: str, check: Callable[[], str]) -> Finding:
 
 
 def _packages() -> str:
-    from hindsight_fast.runs import versions
-
     return ", ".join(f"{name} {number}" for name, number in versions().items())
 
 
@@ -66,8 +71,6 @@ def _kernels() -> str:
 
 
 def _index() -> str:
-    import tempfile
-
     from hindsight_fast.index import Index, IndexConfig, build_index
 
     vectors = np.eye(16, 32, dtype=np.float32)
@@ -78,12 +81,6 @@ def _index() -> str:
     if found[:, 0].tolist() != list(range(16)):
         raise RuntimeError("the index finds wrong neighbours")
     return "built, viewed and searched"
-
-
-def _engine() -> str:
-    from hindsight_models.session import engine_facts
-
-    return engine_facts()
 
 
 def _home() -> str:

@@ -8,14 +8,12 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from hindsight_fast import __version__
-from hindsight_fast.config import fingerprint
+from hindsight_fast.config import fingerprint, versions
 from hindsight_fast.errors import DataError, UsageError
 from hindsight_fast.idea_text import IDEA_TEXT_VERSION
 from hindsight_fast.ideas import read_ideas
@@ -34,7 +32,6 @@ _WRITERS: dict[str, Callable[[pl.LazyFrame, Path], object]] = {
     ".csv": lambda frame, path: frame.sink_csv(path),
     ".jsonl": lambda frame, path: frame.sink_ndjson(path),
 }
-_PACKAGES = ("numpy", "numba", "usearch", "polars", "tokenizers", "onnxruntime", "onnxruntime-gpu")
 
 
 def score_file(
@@ -114,7 +111,7 @@ def _publish(
         **identity,
         **facts,
         "search": scorer.search,
-        "device": getattr(scorer.encoder, "device", None),
+        "device": None if scorer.encoder is None else scorer.encoder.device,
         "notes": notes(facts, scorer.pool.cutoff),
         "files": {name: {"name": targets[name].name, **_hashed(joined[name])} for name in targets},
         "seconds": {k: round(v, 4) for k, v in scorer.seconds.items()}
@@ -134,17 +131,6 @@ def _publish(
 def manifest_path(out: Path) -> Path:
     """Where the manifest of a score table is."""
     return out.with_name(f"{out.name}.manifest.json")
-
-
-def versions() -> dict[str, str]:
-    """This package's version, Python's, and those of what computes."""
-    found = {"hindsight_fast": __version__, "python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _identity(

@@ -1,7 +1,8 @@
 """Ideas to scores: text, vectors, candidates, one kernel, one row of the score table per idea."""
 
+import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -19,12 +20,33 @@ from hindsight_fast.papers.text import TEXT_VERSION
 from hindsight_fast.pool import Pool
 from hindsight_fast.tables import TEXT_COLUMNS, matches_table, score_table
 from hindsight_kernels import Matches, match, scan
+from hindsight_models import Encoded
 
 INDEX_CANDIDATES = 3
 """An index nominates this many times K papers, so that its own order need not be exact."""
 
 AUTO_EXACT_SHARE = 0.1
 """`search="auto"` scans exactly while that costs at most this share of the encoding."""
+
+
+_in_forked_child = False
+
+
+def _note_fork() -> None:
+    global _in_forked_child
+    _in_forked_child = True
+
+
+os.register_at_fork(after_in_child=_note_fork)
+
+
+def _refuse_forked_child() -> None:
+    """Polars' threads don't survive a fork: what waits for them waits for ever."""
+    if _in_forked_child:
+        raise UsageError(
+            "this process was forked after hindsight_fast.scoring was imported, and polars can't "
+            "work in such a child: start it with multiprocessing's 'spawn', or import in the child"
+        )
 
 
 class TextEncoder(Protocol):
@@ -37,7 +59,14 @@ class TextEncoder(Protocol):
     def name(self) -> str: ...
 
     @property
+    def device(self) -> str: ...
+
+    @property
     def flops_per_text(self) -> float: ...
+
+    def encode_counted(
+        self, pairs: Sequence[tuple[str, str]], progress: Callable[[int], None] | None = None
+    ) -> Encoded: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +146,10 @@ class Scorer:
     @property
     def signature(self) -> str:
         """One line that says exactly how these scores are made."""
-        return self.pool.signature(self.config.k, self.config.theta, self.search)
+        search, index = self.search, self.pool.index
+        if search == "index" and index is not None:
+            search = f"index:candidates={self._n_candidates},ef={index.expansion_search}"
+        return self.pool.signature(self.config.k, self.config.theta, search)
 
     def score(self, ideas: Iterable[Idea] | pl.DataFrame) -> pl.DataFrame:
         """Score ideas; columns of `tables.SCORE_SCHEMA`, one row per idea in input order.
@@ -135,6 +167,7 @@ class Scorer:
         UsageError
             If shape or dtype are others, or a row is not a finite unit vector.
         """
+        _refuse_forked_child()
         _check_unit_rows(vectors, self.pool.vectors.shape[1])
         frame = pl.DataFrame(
             {"idea_id": [str(i) for i in range(len(vectors))]}, schema={"idea_id": pl.String}
@@ -145,6 +178,7 @@ class Scorer:
 
     def score_batch(self, frame: pl.DataFrame) -> Scored:
         """Score a frame of ideas (all columns of IDEA_SCHEMA), with vectors and matches."""
+        _refuse_forked_child()
         if self.encoder is None:
             raise UsageError("this Scorer has no encoder: give one, or use score_vectors")
         with self._timed("text"):
@@ -188,8 +222,12 @@ class Scorer:
     def _nominate(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
         index = self.pool.index
         if self.search == "index" and index is not None:
-            return index.search(vectors, INDEX_CANDIDATES * self.config.k, threads=self.threads)
+            return index.search(vectors, self._n_candidates, threads=self.threads)
         return self._scan(vectors)
+
+    @property
+    def _n_candidates(self) -> int:
+        return INDEX_CANDIDATES * self.config.k
 
     def _scan(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
         pool = self.pool
@@ -228,7 +266,7 @@ class Scorer:
         return "exact" if 2.0 * n * d <= budget else "index"
 
     @contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
+    def _timed(self, stage: str) -> Generator[None]:
         began = time.perf_counter()
         try:
             yield

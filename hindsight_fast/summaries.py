@@ -123,7 +123,7 @@ def index_quality(found: Matches, exact: Matches) -> dict[str, Any]:
     return {
         "n_sampled": len(both),
         "recall": hits / wanted if wanted else None,
-        "equal_scores": float(np.mean(found.scores == exact.scores)) if both else None,
+        "equal_scores": float((found.scores == exact.scores).mean()) if both else None,
     }
 
 
@@ -153,4 +153,4 @@ def _n_informed(written: pl.Series, cutoff: date) -> int:
     """Ideas whose knowledge may reach the cutoff: the last day of what is written counts."""
     found = dates.parse(written, date.today())
     last = found.select(dates.end(pl.col("start"), pl.col("precision")).alias("last"))["last"]
-    return int((last >= cutoff).sum())
+    return last.filter(last >= cutoff).len()

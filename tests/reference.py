@@ -137,7 +137,8 @@ def bert_vector(
     extra = {key.removeprefix("bert."): v.astype(np.float64) for key, v in (adapter or {}).items()}
 
     def dense(x: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-        return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+        y: NDArray[np.float64] = x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+        return y
 
     def norm(x: NDArray[np.float64], name: str) -> NDArray[np.float64]:
         centred = x - x.mean(1, keepdims=True)
@@ -170,4 +171,25 @@ def bert_vector(
         last = f"{layer}.output.LayerNorm"
         x = norm(bottleneck(norm(h + a, last), i) + h + a, last) if extra else norm(h + a, last)
     pooled = x[0] if pooling == "cls" else x.mean(0)
-    return pooled / np.linalg.norm(pooled)
+    unit: NDArray[np.float64] = pooled / np.linalg.norm(pooled)
+    return unit
+
+
+def score_ideas(
+    ideas: NDArray[np.float32],
+    papers: NDArray[np.float32],
+    impact: NDArray[np.float32],
+    k: int,
+    theta: float,
+) -> list[tuple[np.float32, int | None, int, int]]:
+    """(score, best row, matches, nearest row) of each idea, straight from the definition."""
+    results = list[tuple[np.float32, int | None, int, int]]()
+    for idea in ideas.astype(np.float64):
+        similarity = [np.float32(math.fsum(idea * paper)) for paper in papers.astype(np.float64)]
+        rows = [row for row in range(len(papers)) if impact[row] >= 0]
+        nearest = sorted(rows, key=lambda row: (-similarity[row], row))[:k]
+        matches = [row for row in nearest if similarity[row] >= np.float32(theta)]
+        best = min(matches, key=lambda row: (-impact[row], -similarity[row], row), default=None)
+        score = np.float32(0) if best is None else impact[best]
+        results.append((score, best, len(matches), nearest[0]))
+    return results

@@ -35,7 +35,7 @@ app.add_typer(models.app, name="models")
 def version(wanted: bool) -> None:
     """Print the version and stop."""
     if wanted:
-        from hindsight_fast import __version__
+        from hindsight_fast.version import __version__
 
         typer.echo(__version__)
         raise typer.Exit

@@ -7,7 +7,7 @@ holds one JSON object and nothing else.
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -48,7 +48,7 @@ def finish(as_json: bool, summary: dict[str, Any], text: str) -> None:
 
 
 @contextmanager
-def progress(label: str, unit: str) -> Iterator[Advance]:
+def progress(label: str, unit: str) -> Generator[Advance]:
     """A bar on a terminal, a plain line every ten seconds elsewhere."""
     if not sys.stderr.isatty():
         yield _plain_progress(label, unit)

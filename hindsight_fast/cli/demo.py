@@ -78,8 +78,9 @@ def _run(folder: Path, name: str, device: str, threads: int | None, as_json: boo
         _show(scores, summary)
         typer.echo(
             f"\n{store.n} papers, {made.n_papers} of them in the window {CUTOFF} to {UNTIL}; "
-            f"{scores.height} ideas; {time.monotonic() - began:.1f} s in all.\n{summary['signature']}"
+            f"{scores.height} ideas; {time.monotonic() - began:.1f} s in all."
         )
+        typer.echo(summary["signature"])
     console.finish(as_json, {**summary, "illustration": ILLUSTRATION}, ILLUSTRATION)
 
 

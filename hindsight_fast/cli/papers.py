@@ -54,7 +54,11 @@ def build(
     counts = table.counts
     if encoder is not None:
         _embed(out, encoder, device, threads, None, overwrite)
-    summary = {"store": str(out), "content_id": store.content_id, "facts_id": store.facts_id}
+    summary: dict[str, Any] = {
+        "store": str(out),
+        "content_id": store.content_id,
+        "facts_id": store.facts_id,
+    }
     summary |= {"counts": counts, "seconds": round(time.monotonic() - began, 3)}
     console.finish(
         as_json,

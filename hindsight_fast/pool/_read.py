@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hindsight_fast import __version__
 from hindsight_fast.errors import ArtefactError, UsageError
 from hindsight_fast.impact import in_words
 from hindsight_fast.storage import (
@@ -18,6 +17,7 @@ from hindsight_fast.storage import (
     open_with,
 )
 from hindsight_fast.store import Store
+from hindsight_fast.version import __version__
 
 if TYPE_CHECKING:
     from hindsight_fast.index import Index
