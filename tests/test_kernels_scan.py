@@ -72,6 +72,21 @@ def test_scan_nominates_all_that_count(
     assert_same(exact(queries, papers, impact, k, 0.3, threads=threads), right)
 
 
+@pytest.mark.parametrize("d", [50, 768])
+@pytest.mark.parametrize("apart", [1e-7, 1e-6])
+def test_papers_nearer_to_each_other_than_float32_can_tell(d: int, apart: float) -> None:
+    rng = np.random.default_rng(7)
+    noise = rng.standard_normal((3000, d), np.float32)
+    papers = unit(rng, 1, d) + np.float32(apart) * noise
+    papers[70::71] = papers[-1] = 0  # the bound goes by the longest paper, not by the last
+    queries = papers[1:6] + np.float32(0.1) * unit(rng, 5, d)
+    impact = np.ones(3000, np.float32)
+    right = everything(queries, papers, impact, 20, 0.3)
+    for block in (71, 3000):
+        candidates = scan(queries, papers, impact, 20, threads=1, block=block)
+        assert_same(match(queries, papers, impact, candidates, 20, 0.3, threads=1), right)
+
+
 def test_more_ideas_than_a_product_takes() -> None:
     rng = np.random.default_rng(8)
     papers, queries = unit(rng, 3000, 24), unit(rng, 1100, 24)
