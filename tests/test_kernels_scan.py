@@ -77,9 +77,11 @@ def test_scan_nominates_all_that_count(
 def test_papers_nearer_to_each_other_than_float32_can_tell(d: int, apart: float) -> None:
     rng = np.random.default_rng(7)
     noise = rng.standard_normal((3000, d), np.float32)
-    papers = unit(rng, 1, d) + np.float32(apart) * noise
+    papers = np.repeat(unit(rng, 1, d), 3000, axis=0)
+    papers += np.float32(apart) * noise
     papers[70::71] = papers[-1] = 0  # the bound goes by the longest paper, not by the last
-    queries = papers[1:6] + np.float32(0.1) * unit(rng, 5, d)
+    queries = papers[1:6].copy()
+    queries += unit(rng, 5, d) / 10
     impact = np.ones(3000, np.float32)
     right = everything(queries, papers, impact, 20, 0.3)
     for block in (71, 3000):
