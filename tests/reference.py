@@ -143,13 +143,15 @@ def bert_vector(
     def norm(x: NDArray[np.float64], name: str) -> NDArray[np.float64]:
         centred = x - x.mean(1, keepdims=True)
         scaled = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-12)
-        return scaled * w[f"{name}.weight"] + w[f"{name}.bias"]
+        y: NDArray[np.float64] = scaled * w[f"{name}.weight"] + w[f"{name}.bias"]
+        return y
 
     def bottleneck(x: NDArray[np.float64], layer: int) -> NDArray[np.float64]:
         names = [key for key in extra if key.startswith(f"encoder.layer.{layer}.output.adapters.")]
         part = {key.split(".adapter_")[1]: extra[key] for key in names}
         narrow = np.maximum(x @ part["down.0.weight"].T + part["down.0.bias"], 0.0)
-        return narrow @ part["up.weight"].T + part["up.bias"]
+        y: NDArray[np.float64] = narrow @ part["up.weight"].T + part["up.bias"]
+        return y
 
     word, position, kind = (
         w[f"embeddings.{name}_embeddings.weight"] for name in ("word", "position", "token_type")

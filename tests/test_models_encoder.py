@@ -138,7 +138,7 @@ def test_a_vector_is_the_same_to_the_bit_alone_and_in_any_batch(encoder: Encoder
     assert together.n_tokens.tolist() == [length for length in lengths for _ in range(5)]
     alone = np.concatenate([encoder.encode([pair]) for pair in pairs])
     assert np.array_equal(together.vectors, alone)
-    order = np.random.default_rng(0).permutation(len(pairs))
+    order: list[int] = np.random.default_rng(0).permutation(len(pairs)).tolist()
     shuffled = encoder.encode([pairs[i] for i in order])
     assert np.array_equal(shuffled, together.vectors[order])
 
@@ -205,7 +205,7 @@ def test_calls_from_several_threads_agree(encoder: Encoder) -> None:
     pairs = [text_of(3 + i % 20, i) for i in range(60)]
     expected = encoder.encode(pairs)
     with ThreadPoolExecutor(4) as pool:
-        for vectors in pool.map(lambda _: encoder.encode(pairs), range(8)):
+        for vectors in pool.map(encoder.encode, [pairs] * 8):
             assert np.array_equal(vectors, expected)
 
 

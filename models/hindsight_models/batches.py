@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-CPU_TOKENS = 2048
+CPU_TOKENS = 1024
 CUDA_TOKENS = 32_768
 CUDA_LENGTHS = (32, 64, 128, 256, 384, 512)
 

@@ -17,7 +17,7 @@ from hindsight_models.folder import check_files
 from hindsight_models.session import Session
 from hindsight_models.tokenizing import Tokenizer, Tokens
 
-_CHUNK = 1024  # texts tokenised and sorted together
+_CHUNK = 256  # texts tokenised and sorted together; few, so that the first batch soon starts
 _WAITING = 64  # batches that may wait for a runner
 
 

@@ -13,6 +13,7 @@ import tempfile
 import zipfile
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 
 from hindsight_models.card import CARD_FILE
@@ -25,7 +26,7 @@ _MAX_MEMBER = 2_000_000_000  # bytes
 
 
 def get(name: str, home: Path) -> Path:
-    """The folder of a known encoder under `home`, fetched where it is not there and whole.
+    """The folder of a known encoder under `home`, fetched where it is not there, whole and current.
 
     Raises
     ------
@@ -44,7 +45,7 @@ def fetch(recipe: Recipe, home: Path) -> Path:
     target, partial = home / name, home / f".{name}.partial"
     try:
         with _locked(home, name):
-            if _is_whole(target):
+            if _is_current(target, recipe):
                 return target
             if target.exists() and not (target / CARD_FILE).is_file():
                 raise ModelError(f"{target} is no model of ours; move it out of the way")
@@ -70,14 +71,17 @@ def _locked(home: Path, name: str) -> Generator[None]:
         yield
 
 
-def _is_whole(folder: Path) -> bool:
+def _is_current(folder: Path, recipe: Recipe) -> bool:
+    """Whether the folder is whole and its card says what the recipe does."""
     if not folder.is_dir():
         return False
     try:
-        verify(folder)
+        card = verify(folder)
     except ModelError:
         return False
-    return True
+    names = [field.name for field in fields(recipe.facts)]
+    same = all(getattr(card, name) == getattr(recipe.facts, name) for name in names)
+    return same and card.golden == recipe.golden
 
 
 def _build(recipe: Recipe, folder: Path) -> None:

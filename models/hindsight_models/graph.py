@@ -30,7 +30,6 @@ from onnx import TensorProto, helper, numpy_helper
 from hindsight_models.errors import ModelError
 from hindsight_models.weights import BertConfig, Checkpoint, StoredTensor
 
-GRAPH_VERSION = 1
 _OPSET = 20
 _IR_VERSION = 10  # read by every onnxruntime since 1.18
 _MASKED = -10_000.0  # added to a padded score; exp of it is exactly 0, also in float16

