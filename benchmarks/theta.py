@@ -80,7 +80,8 @@ def resampled(pairs: Pairs, similarities: NDArray[np.float64], draws: int = 1000
     ]
     best: list[float] = []
     for _ in range(draws):
-        drawn = np.concatenate([rows[i] for i in rng.integers(0, len(rows), len(rows))])
+        chosen: list[int] = rng.integers(0, len(rows), len(rows)).tolist()
+        drawn = np.concatenate([rows[i] for i in chosen])
         related = pairs.grades[drawn] >= RELATED
         best.append(THETAS[np.argmax(by_theta(similarities[drawn], related)[2])])
     return [float(value) for value in np.quantile(best, [0.05, 0.95])]
