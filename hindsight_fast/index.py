@@ -59,7 +59,7 @@ class IndexConfig:
 
     connectivity: int = 16
     expansion_add: int = 128
-    expansion_search: int = 192
+    expansion_search: int = 384
     deterministic: bool = False
 
     def __post_init__(self) -> None:

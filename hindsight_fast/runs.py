@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from hindsight_fast.config import fingerprint, versions
-from hindsight_fast.errors import DataError, UsageError
+from hindsight_fast.errors import ArtefactError, DataError, UsageError
 from hindsight_fast.idea_text import IDEA_TEXT_VERSION
 from hindsight_fast.ideas import read_ideas
 from hindsight_fast.scoring import Scorer
@@ -131,6 +131,37 @@ def _publish(
 def manifest_path(out: Path) -> Path:
     """Where the manifest of a score table is."""
     return out.with_name(f"{out.name}.manifest.json")
+
+
+def describe(out: Path) -> dict[str, Any]:
+    """What a score table is: its manifest, with `kind` first.
+
+    Raises
+    ------
+    ArtefactError
+        No manifest of a score table lies beside it.
+    """
+    manifest = _read_manifest(manifest_path(out))
+    files = manifest.get("files")
+    if not isinstance(files, dict) or "signature" not in manifest:
+        raise ArtefactError(f"{out} is no score table: {manifest_path(out)} is not its manifest")
+    return {"kind": "score table", **manifest}
+
+
+def verify(out: Path) -> list[str]:
+    """Check every byte of a score table, and of the matches made with it.
+
+    Raises
+    ------
+    ArtefactError
+        A file is not the one that was written.
+    """
+    files = describe(out)["files"]
+    for facts in files.values():
+        path = out.with_name(Path(str(facts["name"])).name)
+        if not path.is_file() or _hashed(path)["blake2b"] != facts["blake2b"]:
+            raise ArtefactError(f"{path} is missing or was changed; run the same score again")
+    return [str(facts["name"]) for facts in files.values()]
 
 
 def _identity(

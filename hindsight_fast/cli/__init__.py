@@ -3,7 +3,6 @@
 Every verb imports what it needs when it runs, so that ``--help`` is quick.
 """
 
-import os
 import signal
 import sys
 from types import FrameType
@@ -50,26 +49,21 @@ def options(
     """Score research ideas by the impact of the later papers that they anticipated."""
 
 
-def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(143)
+def _stop(number: int, _frame: FrameType | None) -> NoReturn:
+    sys.stderr.write("hindsight-fast: interrupted; the same command goes on or starts again\n")
+    raise SystemExit(128 + number)
 
 
 def main() -> NoReturn:
     """Run the command line; exit codes as in the README."""
     from hindsight_fast.errors import HindsightError
 
-    signal.signal(signal.SIGTERM, _terminated)
+    # An exit and no traceback; what is unfinished cleans up after itself on the way out.
+    signal.signal(signal.SIGINT, _stop)
+    signal.signal(signal.SIGTERM, _stop)
     try:
-        app(standalone_mode=True)
+        app()
     except HindsightError as error:
         sys.stderr.write(f"hindsight-fast: {error}\n")
-        code = error.exit_code
-    except KeyboardInterrupt:
-        sys.stderr.write("hindsight-fast: interrupted\n")
-        code = 130
-    except BrokenPipeError:  # the reader of our output went away: `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 141
-    else:
-        code = 0
-    sys.exit(code)
+        sys.exit(error.exit_code)
+    sys.exit(0)

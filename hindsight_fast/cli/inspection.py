@@ -12,13 +12,13 @@ Folder = Annotated[Path, typer.Argument(help="A store, a pool, or a score table.
 
 
 def info(path: Folder, as_json: Json = False) -> None:
-    """Say what a folder is and what it holds.
+    """Say what a store, a pool or a score table is and what it holds.
 
     Example: hindsight-fast info pool
     """
-    from hindsight_fast.pool import describe
+    from hindsight_fast import pool, runs
 
-    facts = describe(path)
+    facts = runs.describe(path) if path.is_file() else pool.describe(path)
     if not as_json:
         for line in _lines(facts):
             typer.echo(line)
@@ -26,13 +26,13 @@ def info(path: Folder, as_json: Json = False) -> None:
 
 
 def verify(path: Folder, as_json: Json = False) -> None:
-    """Check every byte of a folder, and that its parts belong together.
+    """Check every byte of a store, a pool or a score table, and that its parts belong together.
 
     Example: hindsight-fast verify pool
     """
-    from hindsight_fast.pool import verify_artefact
+    from hindsight_fast import pool, runs
 
-    checked = verify_artefact(path)
+    checked = runs.verify(path) if path.is_file() else pool.verify_artefact(path)
     console.finish(
         as_json, {"path": str(path), "whole": True, "checked": checked}, f"{path} is whole"
     )

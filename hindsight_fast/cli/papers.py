@@ -1,9 +1,13 @@
 """Verbs that turn papers into a pool: build, embed, pool."""
 
 import re
+import shutil
+import sys
+import tempfile
 import time
 from calendar import monthrange
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +19,9 @@ from hindsight_fast.cli.console import Device, Json, Overwrite, Threads
 
 
 def build(
-    sources: Annotated[list[Path], typer.Argument(help="Files of papers, or folders of them.")],
+    sources: Annotated[
+        list[Path], typer.Argument(help="Files of papers, or folders of them; - is stdin.")
+    ],
     out: Annotated[Path, typer.Option("--out", help="The store to make.")],
     form: Annotated[str, typer.Option("--format", help="auto, or a reader's name.")] = "auto",
     mapping: Annotated[
@@ -29,7 +35,7 @@ def build(
         typer.Option(
             "--max-bad", help="Share of a file's records that may be rejects.", min=0, max=1
         ),
-    ] = 0.01,
+    ] = 0.1,
     encoder: Annotated[
         str | None, typer.Option("--encoder", help="Encode at once with this model.")
     ] = None,
@@ -46,10 +52,15 @@ def build(
     from hindsight_fast.store import build_store
 
     began = time.monotonic()
-    console.note(f"reading {', '.join(map(str, sources))}")
-    table = read_papers(
-        sources, format=form, mapping=_mapping(mapping), limit=limit, max_bad=max_bad
-    )
+    with console.progress("reading", "records") as advance, _spooled(sources) as files:
+        table = read_papers(
+            files,
+            format=form,
+            mapping=_mapping(mapping),
+            limit=limit,
+            max_bad=max_bad,
+            progress=_summed(advance),
+        )
     store = build_store(table, out, overwrite=overwrite)
     counts = table.counts
     if encoder is not None:
@@ -227,6 +238,30 @@ def _interval(text: str, option: str) -> tuple[date, date]:
             end_month = month or 12
             return first, date(year or 0, end_month, monthrange(year or 0, end_month)[1])
     raise UsageError(f"{option} {text}: 2023, 2023-06 or 2023-06-01 was expected")
+
+
+@contextmanager
+def _spooled(sources: list[Path]) -> Generator[list[Path]]:
+    """The sources, with standard input as a file."""
+    if Path("-") not in sources:
+        yield sources
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        spool = Path(folder) / "stdin"
+        with spool.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        yield [spool if source == Path("-") else source for source in sources]
+
+
+def _summed(advance: console.Advance) -> Callable[[int], None]:
+    done = 0
+
+    def add(more: int) -> None:
+        nonlocal done
+        done += more
+        advance(done, 0)
+
+    return add
 
 
 def _mapping(pairs: list[str] | None) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Source files to one table of papers: read, clean, check, merge, count."""
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -21,6 +22,7 @@ few in a thousand; a tenth lies well between."""
 
 _COLUMNS = tuple(name for name in RAW_SCHEMA if name != "line")
 _SHOWN = 5
+_TABLE = re.compile(r"^[^.].*\.(?:parquet|(?:jsonl|json|csv)(?:\.gz|\.zst)?)$")
 
 
 class _File(NamedTuple):
@@ -45,7 +47,7 @@ def read_papers(
     Parameters
     ----------
     sources : sequence of pathlib.Path
-        Files; the order does not matter. One named twice is read once.
+        Files, or folders of them; the order does not matter. One named twice is read once.
     format : str, default "auto"
         Name of a reader; by default each file's content decides.
     mapping : mapping of str to str, optional
@@ -81,7 +83,7 @@ def read_papers(
     day = today or datetime.now(UTC).date()
     files = [
         _read_file(path, format, mapping, limit, max_bad, day, progress)
-        for path in dict.fromkeys(sources)
+        for path in dict.fromkeys(path for source in sources for path in _files_of(source))
     ]
     columns = frozenset[str]().union(*(file.columns for file in files))
     _check_found(mapping, columns)
@@ -114,6 +116,16 @@ def _check(
         raise UsageError(f"a limit of {limit} records; at least 1 is expected")
     if not 0 <= max_bad <= 1:
         raise UsageError(f"a share of {max_bad} rejects; from 0 to 1 is expected")
+
+
+def _files_of(source: Path) -> list[Path]:
+    """The tables in a folder and below, by their endings; anything else stands for itself."""
+    if not source.is_dir():
+        return [source]
+    found = sorted(path for path in source.rglob("*") if _TABLE.search(path.name.lower()))
+    if not found:
+        raise DataError(f"{source} is a folder without .jsonl, .json, .csv or .parquet files")
+    return found
 
 
 def _check_found(mapping: Mapping[str, str], columns: frozenset[str]) -> None:

@@ -91,7 +91,7 @@ def _bad(reason: str, line: bytes) -> Bad:
 
 
 def _json_array(path: Path, content: bytes) -> Iterator[Record]:
-    expected = 'an array of records, or {"papers": [...]}, is expected'
+    expected = 'an array of records, {"papers": [...]} or {"an id": {...}}, is expected'
     try:
         value: Any = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except RecursionError:
@@ -99,7 +99,9 @@ def _json_array(path: Path, content: bytes) -> Iterator[Record]:
     except ValueError as error:  # also JSONDecodeError and UnicodeDecodeError
         raise DataError(f"{path} is not whole JSON: {str(error)[:200]}; {expected}") from error
     if is_object(value):
-        value = value.get("papers", [value])
+        by_id = all(map(is_object, value.values()))
+        named = [{"id": name, **item} for name, item in value.items()] if by_id else [value]
+        value = value.get("papers", named)
     if not is_list(value):
         raise DataError(f"{path}: {expected}")
     size = len(content) // max(len(value), 1)

@@ -1,0 +1,233 @@
+"""The command line as a person meets it: verbs, exit codes, output, interruptions."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from paper_tables import paper
+from scoring_world import made_up_ideas
+from tiny_model import tiny_model
+
+Run = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    tiny_model(folder / "models" / "tiny")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Path:
+    """Papers, ideas, a store with vectors and a pool, made by the command line itself."""
+    folder = tmp_path_factory.mktemp("place")
+    papers = [paper(i, citations=i) for i in range(40)]
+    write_lines(folder / "papers.jsonl", [*papers, {"abstract": "no title"}])
+    write_lines(folder / "ideas.jsonl", made_up_ideas(30))
+    for command in (
+        "build papers.jsonl --out store",
+        "embed store --encoder tiny",
+        "pool store --out pool --cutoff 2023-06 --until 2025 --theta 0.5 --index",
+    ):
+        assert run(home, folder, command).returncode == 0
+    return folder
+
+
+def write_lines(path: Path, records: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(record, default=str) + "\n" for record in records))
+
+
+def environment(home: Path) -> dict[str, str]:
+    return {**os.environ, "HINDSIGHT_HOME": str(home), "NO_COLOR": "1", "COLUMNS": "200"}
+
+
+def run(home: Path, folder: Path, command: str, **options: Any) -> Run:
+    return subprocess.run(
+        [sys.executable, "-m", "hindsight_fast", *command.split()],
+        cwd=folder,
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        **options,
+    )
+
+
+def test_build_counts_add_up_and_say_so(home: Path, place: Path, tmp_path: Path) -> None:
+    done = run(home, place, f"build papers.jsonl --out {tmp_path}/s --json")
+    counts = json.loads(done.stdout)["counts"]
+    assert done.returncode == 0
+    assert counts["n_in"] == 41 == counts["n_papers"] + counts["n_merged"] + counts["n_rejects"]
+    assert counts["n_rejects"] == 1
+    again = run(home, place, f"build papers.jsonl --out {tmp_path}/s")
+    assert "1 rejects (see" in again.stdout
+
+
+def test_score_explain_info_verify(home: Path, place: Path) -> None:
+    done = run(home, place, "score ideas.jsonl --pool pool --out s.parquet --matches m.csv --json")
+    assert done.returncode == 0, done.stderr
+    summary, table = json.loads(done.stdout), pl.read_parquet(place / "s.parquet")
+    assert summary["counts"]["ideas"] == 30 == table.height
+    assert summary["signature"].startswith("HindSight recipe=paper T=2023-06-01 E=2025-12-31 K=20")
+    assert {one["system"] for one in summary["systems"]} == {"a", "b"}
+    assert json.loads((place / "s.parquet.manifest.json").read_text())["files"]
+    matches = pl.read_csv(place / "m.csv")
+    assert matches.group_by("idea_id").len()["len"].to_list() == [20] * 30
+
+    explained = run(home, place, "explain ideas.jsonl --id i3 --pool pool")
+    assert explained.returncode == 0
+    score = table.filter(pl.col("idea_id") == "i3")["score"].item()
+    assert f"Score {score:.4f}" in explained.stdout or score == 0
+    for what, kind in (("store", "store"), ("pool", "pool"), ("s.parquet", "score table")):
+        facts = json.loads(run(home, place, f"info {what} --json").stdout)
+        assert facts["kind"] == kind
+        assert run(home, place, f"verify {what}").stdout == f"{what} is whole\n"
+
+
+def test_the_same_command_again_does_nothing_and_another_is_refused(
+    home: Path, place: Path
+) -> None:
+    first = run(home, place, "score ideas.jsonl --pool pool --out again.parquet --search index")
+    assert "recall@K 1.0000" in first.stdout
+    made = (place / "again.parquet").stat().st_mtime_ns
+    again = run(home, place, "score ideas.jsonl --pool pool --out again.parquet --search index")
+    assert again.returncode == 0 and "nothing was done" in again.stdout
+    assert (place / "again.parquet").stat().st_mtime_ns == made
+    other = "score ideas.jsonl --pool pool --out again.parquet --k 3"
+    refused = run(home, place, other)
+    assert refused.returncode == 2 and "--overwrite" in refused.stderr
+    assert run(home, place, f"{other} --overwrite").returncode == 0
+
+
+def test_a_table_that_was_cut_is_made_again(home: Path, place: Path) -> None:
+    command = "score ideas.jsonl --pool pool --out cut.jsonl"
+    assert run(home, place, command).returncode == 0
+    whole = (place / "cut.jsonl").read_bytes()
+    (place / "cut.jsonl").write_bytes(whole[:100])
+    assert run(home, place, "verify cut.jsonl").returncode == 3
+    assert run(home, place, command).returncode == 0
+    assert (place / "cut.jsonl").read_bytes() == whole
+
+
+def test_ideas_and_papers_from_standard_input(home: Path, place: Path, tmp_path: Path) -> None:
+    text = (place / "ideas.jsonl").read_text()
+    done = run(home, place, f"score - --pool pool --out {tmp_path}/s.csv", input=text)
+    assert done.returncode == 0, done.stderr
+    assert pl.read_csv(tmp_path / "s.csv").height == 30
+    text = (place / "papers.jsonl").read_text()
+    done = run(home, place, f"build - --out {tmp_path}/store", input=text)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "sentence"),
+    [
+        ("score ideas.jsonl --pool store --out x.parquet", 3, "is a store, not a pool"),
+        ("score ideas.jsonl --pool absent --out x.parquet", 3, "there is no folder absent"),
+        ("score absent.jsonl --pool pool --out x.parquet", 3, "No such file"),
+        ("score papers.jsonl --pool pool --out papers.jsonl", 2, "is the file of ideas itself"),
+        ("score ideas.jsonl --pool pool --out x.txt", 2, "a table ends in"),
+        ("score ideas.jsonl --pool pool --out store", 2, "store"),
+        ("score ideas.jsonl --pool pool --out x.parquet --k 0", 2, "k = 0"),
+        ("score ideas.jsonl --pool pool --out x.parquet --device cuda", 4, "CUDA"),
+        ("score ideas.jsonl --pool pool --out x.parquet --encoder other", 4, "no model"),
+        ("score ideas.jsonl --pool pool --out ideas.jsonl/x.csv", 5, "could not"),
+        ("pool store --out p2 --cutoff june --until 2025", 2, "--cutoff june"),
+        ("pool store --out p2 --cutoff 2023-13 --until 2025", 2, "--cutoff 2023-13"),
+        ("pool store --out p2 --cutoff 2024 --until 2023", 2, "before it starts"),
+        ("pool store --out p2 --cutoff 2023 --until 2024 --encoder x", 2, "no vectors of x"),
+        ("embed pool --encoder tiny", 3, "is a pool, not a store"),
+        ("embed store", 4, "there is no model 'specter2'"),
+        ("build papers.jsonl --out ideas.jsonl", 2, "was not made by this program"),
+        ("build papers.jsonl --out store --map title", 2, "expected ours=theirs"),
+        ("build papers.jsonl --out x --map titel=t", 2, "did you mean 'title'"),
+        ("build ideas.jsonl --out x --max-bad 2", 2, "--max-bad"),
+        ("info ideas.jsonl", 3, "ideas.jsonl"),
+        ("models get nothing", 4, "no encoder is known as 'nothing'"),
+        ("scor", 2, "score"),
+    ],
+)
+def test_what_is_wrong_gets_a_sentence_and_its_code(
+    home: Path, place: Path, command: str, code: int, sentence: str
+) -> None:
+    done = run(home, place, command)
+    assert done.returncode == code, done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (place / "x.parquet").exists()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_interrupted_and_run_again(home: Path, place: Path, tmp_path: Path, signum: int) -> None:
+    write_lines(tmp_path / "many.jsonl", made_up_ideas(20_000))
+    arguments = ["score", str(tmp_path / "many.jsonl"), "--pool", "pool", "--limit", "20000"]
+    arguments += ["--out", str(tmp_path / "s.parquet")]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "hindsight_fast", *arguments],
+        cwd=place,
+        env=environment(home),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    work = tmp_path / ".s.parquet.work"
+    deadline = time.monotonic() + 60
+    while not list(work.glob("scores-*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    child.send_signal(signum)
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode == (-signum if signum == signal.SIGKILL else 128 + signum), errors
+    assert not (tmp_path / "s.parquet").exists()
+    assert work.exists() == (signum == signal.SIGKILL)
+    assert "Traceback" not in errors
+    write_lines(tmp_path / "many.jsonl", made_up_ideas(300))
+    assert run(home, place, " ".join(arguments)).returncode == 0
+    assert pl.read_parquet(tmp_path / "s.parquet").height == 300
+    assert not work.exists()
+
+
+def test_help_and_import_load_nothing_heavy() -> None:
+    code = (
+        "import sys; import hindsight_fast, hindsight_fast.cli; "
+        "print([m for m in ('numba', 'onnxruntime', 'usearch', 'polars', 'ray', 'numpy', 'rich') "
+        "if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_every_verb_has_help_with_an_example(home: Path, place: Path) -> None:
+    listed = run(home, place, "--help").stdout
+    for verb in ("demo", "build", "embed", "pool", "score", "explain", "info", "verify", "doctor"):
+        assert verb in listed
+        assert f"Example: hindsight-fast {verb}" in run(home, place, f"{verb} --help").stdout
+
+
+def test_doctor_and_models(home: Path, place: Path, tmp_path: Path) -> None:
+    assert "ready" in run(home, place, "doctor").stdout
+    bare = run(tmp_path / "nowhere", place, "doctor --json")
+    assert bare.returncode == 4 and json.loads(bare.stdout)["ready"] is False
+    names = [
+        one["name"] for one in json.loads(run(home, place, "models list --json").stdout)["models"]
+    ]
+    assert names == ["minilm", "tiny"]
+    assert "golden vectors agree" in run(home, place, "models verify tiny").stdout
+
+
+def test_demo_on_a_tiny_model(home: Path, place: Path) -> None:
+    done = run(home, place, "demo --encoder tiny")
+    assert done.returncode == 0, done.stderr
+    assert "illustration, not evidence" in done.stdout
+    assert "reads-literature" in done.stdout and "topic-only" in done.stdout
