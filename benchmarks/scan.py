@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--k", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--sample", type=int, default=100, help="ideas to check for quality")
+    parser.add_argument("--sample", type=int, default=512, help="ideas to check for quality")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
 
