@@ -41,7 +41,7 @@ check:  ## ruff, mypy and pyright (strict), import-linter
 bench:  ## what this machine reaches, beside what else people would use (half an hour, quiet machine)
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) $(EXTRA) bench
 	@$(RUN) models get minilm
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks.run
 
 clean:  ## remove the virtual environment and caches, never data
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache bench-out

@@ -1,0 +1,36 @@
+"""All benchmarks, one after the other, each in a process of its own: `make bench`.
+
+    python -m benchmarks.run [--out bench-out]
+
+Quality is printed beside speed. Close other programs first: rivals are timed in turns, so a busy
+machine is unfair to none of them, but nothing on it is fast.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHMARKS = ("opening", "scan", "search", "encode")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("bench-out"))
+    arguments = parser.parse_args()
+    failed = list[str]()
+    for name in BENCHMARKS:
+        print(f"\n== {name}", flush=True)
+        command = [sys.executable, "-m", f"benchmarks.{name}"]
+        done = subprocess.run(
+            [*command, "--json", str(arguments.out / f"{name}.json")], check=False
+        )
+        if done.returncode != 0:
+            failed.append(name)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+    print(f"\nresults as JSON: {arguments.out}/")
+
+
+if __name__ == "__main__":
+    main()
