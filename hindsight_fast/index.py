@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import numba  # noqa: F401  # pyright: ignore[reportUnusedImport]  (before usearch, see below)
 import numpy as np
 import usearch
 from numpy.typing import NDArray
@@ -32,6 +33,9 @@ from hindsight_fast.config import fingerprint, usable_threads
 from hindsight_fast.errors import ArtefactError, StorageError, UsageError
 from hindsight_fast.storage import storage_errors
 
+# usearch 2.26 carries a libstdc++ of its own whose locale data the system's, where it is loaded
+# later, mistakes for its own: `import usearch.index, onnxruntime` alone ends in a segmentation
+# fault. numba, which scoring needs anyway, starts the system's first, and then both are safe.
 GRAPH = "index.usearch"
 AFFINE = "index-affine.npy"
 COPIES = "index-copies.npy"

@@ -1,6 +1,8 @@
 """The index: recall, copies, padding, threads, forks, and files that aren't as they should be."""
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from hindsight_kernels import exact, match
 
 F32 = NDArray[np.float32]
 DIM = 48
+PATHS = {"PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 def like_an_encoder(seed: int, n: int, dim: int = DIM) -> F32:
@@ -202,6 +205,13 @@ def test_files_missing_cut_or_of_another_index(papers: F32, tmp_path: Path) -> N
     np.save(tmp_path / AFFINE, np.zeros((2, 5), np.float32))
     with pytest.raises(ArtefactError):
         Index.view(tmp_path, config)
+
+
+def test_an_inference_engine_may_be_imported_after_the_index() -> None:
+    pytest.importorskip("onnxruntime")
+    code = "import hindsight_fast.index, onnxruntime"
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | PATHS, timeout=60)
+    assert done.returncode == 0
 
 
 def test_no_such_folder_to_write_to(papers: F32, tmp_path: Path) -> None:
