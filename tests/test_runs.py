@@ -1,0 +1,168 @@
+"""Runs from file to file: what is counted, what the summary says, what an index lost."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from hindsight_fast import Scorer, runs
+from hindsight_fast.errors import ArtefactError, DataError, StorageError, UsageError
+from hindsight_fast.explanation import explain_idea
+from hindsight_fast.ideas import Idea, ideas_frame
+from hindsight_fast.storage import working_folder
+from hindsight_fast.summaries import Tally, index_quality
+from hindsight_kernels import Matches
+from scoring_world import World, made_up_ideas, make_world
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_world(tmp_path_factory.mktemp("world"), index=True, theta=0.5)
+
+
+@pytest.fixture
+def ideas(tmp_path: Path) -> Path:
+    path = tmp_path / "ideas.jsonl"
+    records: list[Any] = [*made_up_ideas(50), {"text": "no"}, {"id": "x", "text": ""}]
+    records[3]["knowledge_date"] = "2023"  # may be December
+    records[4]["knowledge_date"] = "2023-05"
+    records[5]["knowledge_date"] = "2023-06-01"
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    path.write_text(text + "{broken\n")
+    return path
+
+
+def score(world: World, ideas: Path, out: Path, **options: Any) -> dict[str, Any]:
+    return runs.score_file(Scorer(world.pool, world.encoder), ideas, out, **options)
+
+
+def test_the_summary_counts_what_the_table_holds(world: World, ideas: Path, tmp_path: Path) -> None:
+    summary = score(world, ideas, tmp_path / "s.parquet")
+    table = pl.read_parquet(tmp_path / "s.parquet")
+    assert summary["counts"] == {
+        "ideas": 53,
+        "scored": 50,
+        "by_status": {"empty": 1, "ok": 50, "too_short": 1, "unreadable": 1},
+        "knowledge_on_or_after_cutoff": 2,
+        "saturated": int(table["saturated"].sum()),
+    }
+    for system in summary["systems"]:
+        name = system["system"]
+        rows = table.filter(pl.col("system").eq_missing(pl.lit(name, dtype=pl.String)))
+        assert system["n"] == rows.height
+        assert system["n_matched"] == rows["matched"].sum()
+        assert system["mean_score"] == pytest.approx(rows["score"].cast(pl.Float64).mean())
+        if name is not None:
+            assert set(system["shapes"]) <= {"title+detail", "problem+method", "one text"}
+            assert sum(system["shapes"].values()) == system["n_scored"] == 25
+    assert "2 ideas know of 2023-06-01 or later: scored, but no forecasts" in summary["notes"]
+    assert summary["notes"][0].startswith("not scored, left out of means: 1 empty")
+    assert json.loads((tmp_path / "s.parquet.manifest.json").read_text())["counts"]
+
+
+@pytest.mark.parametrize("batch", [1, 7, 1000])
+def test_the_table_does_not_depend_on_batches(
+    world: World, ideas: Path, tmp_path: Path, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Scorer(world.pool, world.encoder).score(pl.concat(runs.read_ideas(ideas)))
+    monkeypatch.setattr(runs, "BATCH", batch)
+    score(world, ideas, tmp_path / "s.parquet", matches=tmp_path / "m.parquet")
+    assert pl.read_parquet(tmp_path / "s.parquet").equals(whole)
+    matches = pl.read_parquet(tmp_path / "m.parquet")
+    assert matches.height == 50 * world.pool.k
+    best = matches.filter(pl.col("rank") == 1)["paper_id"]
+    assert best.to_list() == whole.drop_nulls("nearest_paper_id")["nearest_paper_id"].to_list()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+def test_every_ending_holds_the_same_bytes_each_time(
+    world: World, ideas: Path, tmp_path: Path, ending: str
+) -> None:
+    for name in ("one", "two"):
+        score(world, ideas, tmp_path / f"{name}.{ending}")
+    one, two = ((tmp_path / f"{name}.{ending}").read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+def test_limit_and_strict(world: World, ideas: Path, tmp_path: Path) -> None:
+    assert score(world, ideas, tmp_path / "a.csv", limit=5)["counts"]["ideas"] == 5
+    with pytest.raises(DataError, match="line 53"):
+        score(world, ideas, tmp_path / "b.csv", strict=True)
+    assert not (tmp_path / "b.csv").exists() and not (tmp_path / ".b.csv.work").exists()
+
+
+def test_two_runs_into_one_table_are_kept_apart(world: World, ideas: Path, tmp_path: Path) -> None:
+    with working_folder(tmp_path / ".s.csv.work"), pytest.raises(StorageError, match="another"):
+        score(world, ideas, tmp_path / "s.csv")
+    score(world, ideas, tmp_path / "s.csv")
+
+
+def test_a_foreign_file_is_never_replaced_unasked(
+    world: World, ideas: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "s.csv").write_text("mine")
+    with pytest.raises(UsageError, match="exists"):
+        score(world, ideas, tmp_path / "s.csv")
+    assert (tmp_path / "s.csv").read_text() == "mine"
+    with pytest.raises(ArtefactError, match="no score table"):
+        runs.describe(tmp_path / "s.csv")
+    with pytest.raises(UsageError, match="name the same file"):
+        score(world, ideas, tmp_path / "x.csv", matches=tmp_path / "x.csv")
+
+
+def test_other_settings_are_another_run(world: World, ideas: Path, tmp_path: Path) -> None:
+    out = tmp_path / "s.csv"
+    marks = {score(world, ideas, out)["fingerprint"]}
+    for options in ({"k": 3}, {"theta": 0.6}, {"search": "index"}):
+        other = Scorer(world.pool, world.encoder, **options)  # type: ignore[arg-type]
+        marks.add(runs.score_file(other, ideas, out, overwrite=True)["fingerprint"])
+    ideas.write_text(ideas.read_text() + '{"text": "one more idea of the model we learn"}\n')
+    marks.add(score(world, ideas, out, overwrite=True)["fingerprint"])
+    assert len(marks) == 5
+
+
+def test_what_an_index_lost_is_counted() -> None:
+    def found(rows: list[list[int]], scores: list[float]) -> Matches:
+        n = len(rows)
+        nothing = np.zeros(n, np.int32)
+        return Matches(
+            rows=np.array(rows, np.int32),
+            similarities=np.zeros((n, 3), np.float32),
+            n_matches=nothing,
+            scores=np.array(scores, np.float32),
+            best_rows=nothing,
+            best_similarities=np.zeros(n, np.float32),
+        )
+
+    exact = found([[0, 1, 2], [3, 4, -1]], [0.5, 0.1])
+    lossy = found([[0, 2, 7], [4, 3, -1]], [0.5, 0.0])
+    assert index_quality(lossy, exact) == {"n_sampled": 2, "recall": 4 / 5, "equal_scores": 0.5}
+    none = found([], [])._replace(rows=np.zeros((0, 3), np.int32))
+    assert index_quality(none, none)["recall"] is None
+
+
+def test_the_sample_is_drawn_from_all_ideas(world: World) -> None:
+    scorer, tally = Scorer(world.pool, world.encoder), Tally(world.pool.cutoff, sampling=True)
+    scored = scorer.score_batch(ideas_frame([Idea(**one) for one in made_up_ideas(300)]))
+    tally.add(ideas_frame([]), scored)
+    sample = tally.sample(world.encoder.dim)
+    places = [int(np.flatnonzero((scored.vectors == one).all(axis=1))[0]) for one in sample]
+    assert len(sample) == 256 == len(set(places))
+    assert max(places) >= 256
+
+
+def test_an_explanation_says_what_the_table_says(world: World) -> None:
+    scorer = Scorer(world.pool, world.encoder)
+    idea = ideas_frame([Idea(**made_up_ideas(1)[0])])
+    row, explained = scorer.score(idea).row(0, named=True), explain_idea(scorer, idea)
+    assert f"Score {row['score']:.4f}: {row['n_matches']} of the 5 nearest" in explained.text
+    assert row["best_title"] in explained.text and f"= {row['best_impact']:.4f}" in explained.text
+    assert [one[0] for one in explained.rows].count("match") == row["n_matches"]
+    strict = Scorer(world.pool, world.encoder, theta=1.0)
+    assert "Score 0: no paper" in explain_idea(strict, idea).text
+    assert "too little" in explain_idea(strict, idea).text
+    nothing = explain_idea(scorer, ideas_frame([Idea()]))
+    assert nothing.text == "Not scored: the idea has no text." and not nothing.rows
