@@ -11,7 +11,7 @@ import pytest
 from hindsight_fast import Scorer, runs
 from hindsight_fast.errors import ArtefactError, DataError, StorageError, UsageError
 from hindsight_fast.explanation import explain_idea
-from hindsight_fast.ideas import Idea, ideas_frame
+from hindsight_fast.ideas import Idea, ideas_frame, read_ideas
 from hindsight_fast.storage import working_folder
 from hindsight_fast.summaries import Tally, index_quality
 from hindsight_kernels import Matches
@@ -67,7 +67,7 @@ def test_the_summary_counts_what_the_table_holds(world: World, ideas: Path, tmp_
 def test_the_table_does_not_depend_on_batches(
     world: World, ideas: Path, tmp_path: Path, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Scorer(world.pool, world.encoder).score(pl.concat(runs.read_ideas(ideas)))
+    whole = Scorer(world.pool, world.encoder).score(pl.concat(read_ideas(ideas)))
     monkeypatch.setattr(runs, "BATCH", batch)
     score(world, ideas, tmp_path / "s.parquet", matches=tmp_path / "m.parquet")
     assert pl.read_parquet(tmp_path / "s.parquet").equals(whole)
@@ -116,8 +116,9 @@ def test_a_foreign_file_is_never_replaced_unasked(
 def test_other_settings_are_another_run(world: World, ideas: Path, tmp_path: Path) -> None:
     out = tmp_path / "s.csv"
     marks = {score(world, ideas, out)["fingerprint"]}
-    for options in ({"k": 3}, {"theta": 0.6}, {"search": "index"}):
-        other = Scorer(world.pool, world.encoder, **options)  # type: ignore[arg-type]
+    settings: list[dict[str, Any]] = [{"k": 3}, {"theta": 0.6}, {"search": "index"}]
+    for options in settings:
+        other = Scorer(world.pool, world.encoder, **options)
         marks.add(runs.score_file(other, ideas, out, overwrite=True)["fingerprint"])
     ideas.write_text(ideas.read_text() + '{"text": "one more idea of the model we learn"}\n')
     marks.add(score(world, ideas, out, overwrite=True)["fingerprint"])
