@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import reference
 from hindsight_fast.errors import UsageError
 from hindsight_fast.impact import impact, paper_impact
 

@@ -117,8 +117,9 @@ def test_what_does_not_belong_together_is_refused(world: World, tmp_path: Path) 
     other = load_encoder(tiny_model(tmp_path / "tiny", seed=1), device="cpu")
     with pytest.raises(EncoderError, match="were made by tiny@"):
         Scorer(world.pool, other)
-    wrong: list[dict[str, Any]] = [{"k": 0}, {"theta": 1.5}, {"theta": float("nan")}]
-    for options in [*wrong, {"search": "fast"}]:
+    settings = [("k", 0), ("theta", 1.5), ("theta", float("nan")), ("search", "fast")]
+    wrong: list[dict[str, Any]] = [{name: value} for name, value in settings]
+    for options in wrong:
         with pytest.raises(UsageError):
             Scorer(world.pool, **options)
     with pytest.raises(UsageError, match="has no encoder"):
