@@ -1,17 +1,21 @@
 """The only file that knows usearch: an HNSW graph that nominates near papers.
 
 Nearest by cosine among unit vectors is nearest by L2, and L2 doesn't change when the mean vector
-is subtracted from all. Encoders' vectors share a large mean; what remains is short, so it keeps
-its order in one byte per dimension where the whole vector doesn't:
+is subtracted from all and the axes are turned. Encoders' vectors share a large mean; what remains
+is short, and most of its variance lies along few axes (its principal components). So the graph
+holds one byte for each of those axes, and search reads a fraction of the memory:
 
-    code = clip(rint((x - mean) * scale), -127, 127),    metric: squared L2 over codes.
+    code = clip(rint((x - mean) @ axes), -127, 127),    metric: squared L2 over codes,
+
+where the columns of `axes` are principal components times one common scale. What that leaves out
+is made up by nominating more papers than are wanted; the similarity kernel decides among them.
 
 HNSW breaks when many vectors are equal (they link to each other and to nothing else), so of
 papers with equal codes only the first is in the graph; the others are listed beside it and come
 along with it. What the graph says is a nomination: no distance leaves this file.
 
-Files: index.usearch (the graph), index-affine.npy (float32 (2, d): mean, scale), and
-index-copies.npy (int32 (m, 2): row in the graph, row of equal code; sorted).
+Files: index.usearch (the graph), index-mean.npy (float32 (d,)), index-axes.npy (float32 (d, a)),
+and index-copies.npy (int32 (m, 2): row in the graph, row of equal code; sorted).
 """
 
 import dataclasses
@@ -37,7 +41,8 @@ from hindsight_fast.storage import storage_errors
 # later, mistakes for its own: `import usearch.index, onnxruntime` alone ends in a segmentation
 # fault. numba, which scoring needs anyway, starts the system's first, and then both are safe.
 GRAPH = "index.usearch"
-AFFINE = "index-affine.npy"
+MEAN = "index-mean.npy"
+AXES = "index-axes.npy"
 COPIES = "index-copies.npy"
 
 _METRIC = "l2sq"
@@ -45,6 +50,7 @@ _DTYPE = "i8"
 _CHUNK = 8192
 _SAMPLE = 20_000
 _COVERED = 0.9999  # share of components inside the range of a code; one odd paper can't stretch it
+_AXES_STEP = 32  # the number of axes is a multiple: whole registers, no tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +63,16 @@ class IndexConfig:
         Links per paper (M).
     expansion_add, expansion_search
         Candidates held while building (efConstruction) and while searching (ef).
+    variance
+        Least share of the vectors' variance around their mean that codes keep.
     deterministic
         Build on one thread: the same bytes each time, where several threads give another graph.
     """
 
     connectivity: int = 16
     expansion_add: int = 128
-    expansion_search: int = 384
+    expansion_search: int = 512
+    variance: float = 0.95
     deterministic: bool = False
 
     def __post_init__(self) -> None:
@@ -72,6 +81,8 @@ class IndexConfig:
         for name in ("expansion_add", "expansion_search"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} = {getattr(self, name)}: at least 1 is needed")
+        if not 0 < self.variance <= 1:
+            raise UsageError(f"variance = {self.variance}: a share above 0, at most 1")
 
     def fingerprint(self) -> str:
         """Hash of these settings and of how vectors become codes."""
@@ -83,13 +94,15 @@ class IndexFacts:
     """What was built, for the manifest."""
 
     fingerprint: str
-    """Hash of settings, mean and scale."""
+    """Hash of settings, mean and axes."""
     n_papers: int
     """Papers that can be found."""
     n_copies: int
     """Of these, papers not in the graph, since another has the same code."""
     dim: int
-    scale: float
+    n_axes: int
+    variance: float
+    """Share of the variance that the axes keep."""
     dtype: str
     metric: str
     n_bytes: int
@@ -132,34 +145,36 @@ def build_index(
     if not len(rows):
         raise UsageError("an index of no papers was asked for; an empty pool has none")
     threads = 1 if config.deterministic else usable_threads(threads)
-    affine = _fit(vectors, rows)
-    first = _first_of_equal(vectors, rows, affine)
+    to_code, kept = _fit(vectors, rows, config.variance)
+    first = _first_of_equal(vectors, rows, to_code)
     in_graph = rows[first == rows]
     copies = np.stack([first, rows], axis=1)[first != rows].astype(np.int32)
     copies = copies[np.lexsort((copies[:, 1], copies[:, 0]))]
 
-    graph = _graph(vectors.shape[1], config)
+    graph = _graph(to_code.axes.shape[1], config)
     for some in _chunks(in_graph):
-        graph.add(some.astype(np.uint64), _encode(vectors[some], affine), threads=threads)
+        graph.add(some.astype(np.uint64), to_code(vectors[some]), threads=threads)
         if progress is not None:
             progress(len(some))
     if progress is not None and len(copies):
         progress(len(copies))
 
     with storage_errors(f"write the index into {folder}"):
-        np.save(folder / AFFINE, affine)
+        np.save(folder / MEAN, to_code.mean)
+        np.save(folder / AXES, to_code.axes)
         np.save(folder / COPIES, copies)
     _save(graph, folder / GRAPH)
-    digest = hashlib.blake2b(affine.tobytes(), digest_size=16).hexdigest()
+    digest = hashlib.blake2b(to_code.mean.tobytes() + to_code.axes.tobytes(), digest_size=16)
     return IndexFacts(
-        fingerprint=fingerprint([config.fingerprint(), digest]),
+        fingerprint=fingerprint([config.fingerprint(), digest.hexdigest()]),
         n_papers=len(rows),
         n_copies=len(copies),
         dim=vectors.shape[1],
-        scale=float(affine[1, 0]),
+        n_axes=to_code.axes.shape[1],
+        variance=kept,
         dtype=_DTYPE,
         metric=_METRIC,
-        n_bytes=sum((folder / name).stat().st_size for name in (GRAPH, AFFINE, COPIES)),
+        n_bytes=sum((folder / name).stat().st_size for name in (GRAPH, MEAN, AXES, COPIES)),
         threads=threads,
         usearch=usearch.__version__,
     )
@@ -168,9 +183,9 @@ def build_index(
 class Index:
     """A graph on disk, memory-mapped; searches may come from several threads at once."""
 
-    def __init__(self, graph: Any, affine: NDArray[np.float32], copies: NDArray[np.int32]) -> None:
+    def __init__(self, graph: Any, to_code: "_ToCode", copies: NDArray[np.int32]) -> None:
         self._graph = graph
-        self._affine = affine
+        self._to_code = to_code
         self._copies = copies
         self._lock = threading.Lock()
         self._process = os.getpid()
@@ -196,20 +211,23 @@ class Index:
         """
         path = folder / GRAPH
         try:
-            affine = np.load(folder / AFFINE, allow_pickle=False)
+            mean = np.load(folder / MEAN, allow_pickle=False)
+            axes = np.load(folder / AXES, allow_pickle=False)
             copies = np.load(folder / COPIES, mmap_mode="r", allow_pickle=False)
-            if affine.dtype != np.float32 or affine.ndim != 2 or len(affine) != 2:
-                raise ValueError(f"{AFFINE} is {affine.dtype} of shape {affine.shape}")
+            if mean.dtype != np.float32 or mean.ndim != 1:
+                raise ValueError(f"{MEAN} is {mean.dtype} of shape {mean.shape}")
+            if axes.dtype != np.float32 or axes.ndim != 2 or len(axes) != len(mean):
+                raise ValueError(f"{AXES} is {axes.dtype} of shape {axes.shape}")
             if copies.dtype != np.int32 or copies.ndim != 2 or copies.shape[1] != 2:
                 raise ValueError(f"{COPIES} is {copies.dtype} of shape {copies.shape}")
-            graph = _graph(affine.shape[1], config)
+            graph = _graph(axes.shape[1], config)
             graph.view(os.fspath(path))
         except (OSError, EOFError, ValueError, RuntimeError) as error:
             raise ArtefactError(
                 f"{folder}: the index can't be opened ({error}); make the pool again"
             ) from error
-        _check(graph, affine.shape[1], config, path)
-        index = cls(graph, affine, np.asarray(copies))
+        _check(graph, axes.shape[1], config, path)
+        index = cls(graph, _ToCode(mean, axes), np.asarray(copies))
         index._try_out(usable_threads(threads), path)
         return index
 
@@ -247,7 +265,7 @@ class Index:
         ValueError
             The queries are of another dimension, or count is below 1.
         """
-        dim = self._affine.shape[1]
+        dim = len(self._to_code.mean)
         if queries.ndim != 2 or queries.shape[1] != dim:
             raise ValueError(f"queries have shape {queries.shape}, expected (n, {dim})")
         if count < 1:
@@ -262,7 +280,7 @@ class Index:
     def _nominate(
         self, queries: NDArray[np.float32], count: int, threads: int
     ) -> NDArray[np.int32]:
-        codes = _encode(queries, self._affine)
+        codes = self._to_code(queries)
         n, wanted = len(queries), min(count, len(self._graph))
         # Each call numbers its scratch slots from 0, so two at once would share them.
         with self._own_lock():
@@ -281,7 +299,7 @@ class Index:
 
     def _try_out(self, threads: int, path: Path) -> None:
         """A search for the mean with all threads at once, before anybody relies on it."""
-        queries = np.repeat(self._affine[:1], 2 * threads, axis=0)
+        queries = np.repeat(self._to_code.mean[None], 2 * threads, axis=0)
         try:
             rows = self.search(queries, 1, threads=threads)
         except RuntimeError as error:
@@ -345,34 +363,52 @@ def _chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         yield rows[start : start + _CHUNK]
 
 
-def _fit(vectors: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Mean and scale, (2, d): summed in float64 and in order, so the same for the same rows."""
+@dataclass(frozen=True, slots=True)
+class _ToCode:
+    """From vectors (n, d), float32, to codes (n, a), int8."""
+
+    mean: NDArray[np.float32]
+    axes: NDArray[np.float32]
+
+    def __call__(self, vectors: NDArray[np.float32]) -> NDArray[np.int8]:
+        turned = np.clip(np.rint((vectors - self.mean) @ self.axes), -127, 127)
+        codes: NDArray[np.int8] = np.nan_to_num(turned).astype(np.int8)  # NaN finds anything
+        return codes
+
+
+def _fit(
+    vectors: NDArray[np.float32], rows: NDArray[np.int64], variance: float
+) -> tuple[_ToCode, float]:
+    """Mean of all rows, principal components of a sample; and the share of variance kept.
+
+    Summed in float64 and in order, so the same for the same rows.
+    """
     total = np.zeros(vectors.shape[1])
     for some in _chunks(rows):
         total += vectors[some].sum(axis=0, dtype=np.float64)
     mean = (total / len(rows)).astype(np.float32)
-    sample = rows[:: -(-len(rows) // _SAMPLE)]
-    reach = float(np.quantile(np.abs(vectors[sample] - mean), _COVERED))
-    scale = 127 / reach if reach > 1e-12 else 1.0  # else all vectors are the mean
-    return np.stack([mean, np.full_like(mean, scale)])
-
-
-def _encode(vectors: NDArray[np.float32], affine: NDArray[np.float32]) -> NDArray[np.int8]:
-    mean, scale = affine
-    scaled = (vectors - mean) * scale
-    codes: NDArray[np.float32] = np.clip(np.rint(scaled), -127, 127)
-    return np.nan_to_num(codes).astype(np.int8)  # a query that is no number finds anything
+    sample = vectors[rows[:: -(-len(rows) // _SAMPLE)]] - mean
+    values, components = np.linalg.eigh(sample.T.astype(np.float64) @ sample)
+    kept = np.cumsum(np.maximum(values[::-1], 0))
+    if not kept[-1] > 1e-12:  # all vectors are the mean
+        return _ToCode(mean, np.eye(len(mean), min(len(mean), _AXES_STEP), dtype=np.float32)), 1.0
+    kept /= kept[-1]
+    wanted = int(np.searchsorted(kept, variance)) + 1
+    n_axes = min(-(-wanted // _AXES_STEP) * _AXES_STEP, len(mean))
+    axes = components[:, ::-1][:, :n_axes].astype(np.float32)
+    reach = float(np.quantile(np.abs(sample @ axes), _COVERED))
+    return _ToCode(mean, np.ascontiguousarray(axes * (127 / reach))), float(kept[n_axes - 1])
 
 
 def _first_of_equal(
-    vectors: NDArray[np.float32], rows: NDArray[np.int64], affine: NDArray[np.float32]
+    vectors: NDArray[np.float32], rows: NDArray[np.int64], to_code: _ToCode
 ) -> NDArray[np.int64]:
     """For each of the rows, the first row that has the same code."""
     # A random linear form modulo 2**64: two codes that differ agree with probability 2**-56.
     generator = np.random.default_rng(0)
-    weights = generator.integers(-(2**63), 2**63 - 1, (vectors.shape[1],), np.int64)
+    weights = generator.integers(-(2**63), 2**63 - 1, (to_code.axes.shape[1],), np.int64)
     hashes: NDArray[np.int64] = np.concatenate(
-        [_encode(vectors[some], affine).astype(np.int64) @ weights for some in _chunks(rows)]
+        [to_code(vectors[some]).astype(np.int64) @ weights for some in _chunks(rows)]
     )
     _, first, place = np.unique(hashes, return_index=True, return_inverse=True)
     return rows[first[place]]

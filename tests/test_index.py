@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hindsight_fast.errors import ArtefactError, StorageError, UsageError
-from hindsight_fast.index import AFFINE, COPIES, GRAPH, Index, IndexConfig, build_index
+from hindsight_fast.index import AXES, COPIES, GRAPH, MEAN, Index, IndexConfig, build_index
 from hindsight_kernels import exact, match
 
 F32 = NDArray[np.float32]
@@ -74,13 +74,26 @@ def test_facts_and_progress(papers: F32, tmp_path: Path) -> None:
     assert eligible[found].all()
 
 
-def test_mean_and_scale_are_part_of_the_fingerprint(papers: F32, tmp_path: Path) -> None:
+def test_mean_and_axes_are_part_of_the_fingerprint(papers: F32, tmp_path: Path) -> None:
     marks: set[str] = set()
     config = IndexConfig(expansion_add=8)
     for eligible in (np.ones(3000, bool), np.arange(3000) > 5):
         marks.add(build_index(papers, eligible, tmp_path, config, threads=1).fingerprint)
     assert len(marks) == 2
     assert IndexConfig().fingerprint() != IndexConfig(connectivity=17).fingerprint()
+
+
+def test_codes_keep_the_variance_that_was_asked_for(papers: F32, tmp_path: Path) -> None:
+    everyone, centred = np.ones(3000, bool), papers - papers.mean(axis=0)
+    spectrum = np.linalg.svd(centred.astype(np.float64), compute_uv=False) ** 2
+    for variance in (0.3, 0.95, 1.0):
+        config = IndexConfig(expansion_add=8, variance=variance)
+        facts = build_index(papers, everyone, tmp_path, config, threads=2)
+        kept = spectrum[: facts.n_axes].sum() / spectrum.sum()
+        assert facts.variance == pytest.approx(kept, abs=1e-4) and kept > variance - 1e-6
+        assert facts.n_axes % 32 == 0 or facts.n_axes == DIM
+    with pytest.raises(UsageError, match="variance"):
+        IndexConfig(variance=0)
 
 
 def test_more_asked_for_than_there_are(papers: F32, tmp_path: Path) -> None:
@@ -127,7 +140,7 @@ def test_deterministic_builds_are_equal_to_the_byte(papers: F32, tmp_path: Path)
     for name in "ab":
         (tmp_path / name).mkdir()
         build(tmp_path / name, papers[:1000], config)
-    for file in (GRAPH, AFFINE, COPIES):
+    for file in (GRAPH, MEAN, AXES, COPIES):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
@@ -193,7 +206,7 @@ def test_files_missing_cut_or_of_another_index(papers: F32, tmp_path: Path) -> N
     build(tmp_path, papers[:300], config)
     with pytest.raises(ArtefactError, match="connectivity"):
         Index.view(tmp_path, IndexConfig(connectivity=32))
-    for file, size in ((GRAPH, 5000), (AFFINE, 100), (COPIES, 20)):
+    for file, size in ((GRAPH, 5000), (MEAN, 100), (AXES, 100), (COPIES, 20)):
         whole = (tmp_path / file).read_bytes()
         (tmp_path / file).write_bytes(whole[:size])
         with pytest.raises(ArtefactError, match="can't be opened"):
@@ -202,7 +215,7 @@ def test_files_missing_cut_or_of_another_index(papers: F32, tmp_path: Path) -> N
         with pytest.raises(ArtefactError, match="can't be opened"):
             Index.view(tmp_path, config)
         (tmp_path / file).write_bytes(whole)
-    np.save(tmp_path / AFFINE, np.zeros((2, 5), np.float32))
+    np.save(tmp_path / AXES, np.zeros((2, 5), np.float32))
     with pytest.raises(ArtefactError):
         Index.view(tmp_path, config)
 
