@@ -62,6 +62,8 @@ class ScoreConfig:
     search: str = "auto"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "k", int(self.k))  # numpy's numbers print as np.float32(...)
+        object.__setattr__(self, "theta", float(self.theta))
         if not 1 <= self.k <= 1000:
             raise UsageError(f"k = {self.k}: between 1 and 1000 neighbours can be looked at")
         if not -1.0 <= self.theta <= 1.0:

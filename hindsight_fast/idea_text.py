@@ -20,7 +20,7 @@ import polars as pl
 
 from hindsight_fast.papers import text as paper_text
 
-IDEA_TEXT_VERSION = f"idea-1/{paper_text.TEXT_VERSION}"
+IDEA_TEXT_VERSION = f"idea-2/{paper_text.TEXT_VERSION}"
 """Changes whenever the same idea would be encoded as another text."""
 
 MAX_CHARS = 100_000
@@ -32,47 +32,44 @@ MIN_WORDS = 5
 MIN_LETTERS = 20
 
 _HEADINGS = frozenset(
-    [
-        *[
-            "abstract",
-            "approach",
-            "background",
-            "experiment",
-            "experiments",
-            "hypothesis",
-            "idea",
-            "introduction",
-        ],
-        *[
-            "method",
-            "methodology",
-            "methods",
-            "motivation",
-            "objective",
-            "problem",
-            "proposal",
-            "rationale",
-        ],
-        *["summary", "title"],
-        "concise proposal",
-        "consolidated research proposal",
-        "main idea",
-        "problem statement",
-        "proposed approach",
-        "proposed method",
-        "proposed methodology",
-        "research idea",
-        "research plan",
-        "research problem",
-        "research proposal",
-        "research question",
-        "what are the key components of my approach and results",
-        "what are the key components of my approach",
-        "what is the problem",
-        "why hasn't it been solved before",
-        "why is it hard",
-        "why is it interesting and important",
-    ]
+    """
+abstract
+approach
+background
+concise proposal
+consolidated research proposal
+experiment
+experiments
+hypothesis
+idea
+introduction
+main idea
+method
+methodology
+methods
+motivation
+objective
+problem
+problem statement
+proposal
+proposed approach
+proposed method
+proposed methodology
+rationale
+research idea
+research plan
+research problem
+research proposal
+research question
+summary
+title
+what are the key components of my approach
+what are the key components of my approach and results
+what is the problem
+why hasn't it been solved before
+why is it hard
+why is it interesting and important
+""".splitlines()
 )
 _LABEL = re.compile(
     r"(?:abstract|approach|idea|method|methodology|problem|problem statement|proposed method"
@@ -117,8 +114,9 @@ def _without_templates(text: str) -> tuple[list[str], bool]:
         line = raw.strip().replace("**", "").strip()
         is_heading = line.startswith("#")
         line = line.lstrip("#").strip()
-        bare = _NUMBERING.sub("", line, count=1) if line[:1] in "[(0123456789QqSsPp" else line
-        if bare.rstrip(" :?.*_-").casefold() in ("", *_HEADINGS):
+        number = _NUMBERING.match(line)
+        bare = line[number.end() :] if number else line
+        if bare.rstrip(" :?.*_-").casefold() in _HEADINGS:  # the empty line is one of them
             alone = alone or len(kept) == 1
             continue
         if label := _LABEL.match(bare):

@@ -109,9 +109,17 @@ def read_ideas(
 
 
 def find_idea(text_or_path: str, idea_id: str | None) -> pl.DataFrame:
-    """One idea: a text as it is, or the one of that id (default: the first) of a file."""
+    """One idea: a text as it is, or the one of that id (default: the first) of a file.
+
+    What has white space and names no file is a text; a single word must name one.
+
+    Raises
+    ------
+    DataError
+        No such file, or no such idea in it.
+    """
     path = Path(text_or_path)
-    if idea_id is None and not _names_a_file(path):
+    if idea_id is None and len(text_or_path.split()) > 1 and not _names_a_file(path):
         return ideas_frame([Idea(text=text_or_path)])
     for frame in read_ideas(path):
         found = frame if idea_id is None else frame.filter(pl.col("idea_id") == idea_id)
@@ -146,7 +154,8 @@ def _check_known(path: Path, chunk: list[_Read]) -> None:
     """A file without any field of an idea is another kind of file, not a thousand empty ideas."""
     readable = [one.content for one in chunk if not isinstance(one.content, lines.Bad)]
     if not readable:
-        raise DataError(f"{path} has no readable idea; {chunk[0].place}: {chunk[0].content}")
+        reason = getattr(chunk[0].content, "reason", "")
+        raise DataError(f"{path} has no readable idea; {chunk[0].place}: {reason}")
     names = {str(name) for content in readable for name in content}
     known = {_FIELDS[_key(name)][0] for name in names if _key(name) in _FIELDS}
     texts = ("title", "problem", "method", "text")
@@ -161,10 +170,19 @@ def _key(name: object) -> str:
 
 def _row(content: Mapping[str, Any] | lines.Bad, place: int) -> dict[str, str | None]:
     """One record as a row of `IDEA_SCHEMA`; without an id it is named by its place, from 0."""
+    nothing: dict[str, str | None] = dict.fromkeys(IDEA_SCHEMA)
+    unreadable = {**nothing, "idea_id": str(place), "status": "unreadable"}
+    if isinstance(content, lines.Bad):
+        return unreadable
+    try:
+        return _known_fields(content, place)
+    except RecursionError:  # nested too deeply to be written down
+        return unreadable
+
+
+def _known_fields(content: Mapping[str, Any], place: int) -> dict[str, str | None]:
     row: dict[str, str | None] = dict.fromkeys(IDEA_SCHEMA)
     row["status"] = "ok"
-    if isinstance(content, lines.Bad):
-        return {**row, "idea_id": str(place), "status": "unreadable"}
     ranks: dict[str, int] = {}
     extra: dict[str, Any] = {}
     for name, value in content.items():
@@ -178,12 +196,12 @@ def _row(content: Mapping[str, Any] | lines.Bad, place: int) -> dict[str, str | 
         elif value is not None:
             extra[str(name)] = value
     row["idea_id"] = row["idea_id"] or str(place)
-    row["extra"] = without_surrogates(json.dumps(extra, default=str)) if extra else None
+    row["extra"] = json.dumps(extra, default=str) if extra else None
     return row
 
 
 def _text(value: object) -> str | None:
-    """Text of a string, a number, or a list of those (an idea's steps); None of anything else."""
+    """Text of a string, a number, or a list of strings (steps); None of anything else."""
     if isinstance(value, str):
         return without_surrogates(value)
     if isinstance(value, bool) or value is None:
@@ -191,8 +209,9 @@ def _text(value: object) -> str | None:
     if isinstance(value, int | float | date):
         return str(value)
     if isinstance(value, list):
-        parts = [_text(part) for part in cast(list[object], value)]
-        return "\n".join(part for part in parts if part) if None not in parts else None
+        parts = cast(list[object], value)
+        if all(isinstance(part, str) for part in parts):
+            return without_surrogates("\n".join(map(str, parts)))
     return None
 
 

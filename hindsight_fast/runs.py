@@ -3,10 +3,9 @@
 import hashlib
 import json
 import platform
-import shutil
-import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -50,6 +49,21 @@ def score_file(
     What `out` holds already from the same ideas, pool and settings is left as it is. Tables
     appear whole or not at all; the manifest is `out` + ".manifest.json".
 
+    Parameters
+    ----------
+    ideas
+        Any file that `ideas.read_ideas` reads.
+    out, matches
+        The score table, and the long one of the K nearest papers; .parquet, .csv or .jsonl.
+    limit
+        Score the first so many ideas.
+    strict
+        Stop at the first idea that can't be read.
+    overwrite
+        Replace tables that were made from something else.
+    progress
+        Called with the number of ideas done, and 0, since nobody knows how many there are.
+
     Raises
     ------
     UsageError
@@ -59,14 +73,15 @@ def score_file(
         If the ideas can't be read, or, with `strict`, at the first bad one.
     StorageError
         If the file system refuses to write.
+    EncoderError, ArtefactError
+        If the model fails, or the pool was damaged since it was opened.
     """
     began = time.perf_counter()
+    scorer.seconds = dict.fromkeys(scorer.seconds, 0.0)
     targets = {"scores": out} | ({} if matches is None else {"matches": matches})
     _check_targets(targets, ideas)
     work = out.with_name(f".{out.name}.work")
     with working_folder(work) as folder:
-        if str(ideas) == "-":
-            ideas = _spool(folder / "ideas.jsonl")
         identity = _identity(scorer, ideas, limit, with_matches=matches is not None)
         if (done := _existing(targets, identity, overwrite=overwrite)) is not None:
             return {**done, "already_done": True}
@@ -81,10 +96,12 @@ def score_file(
             progress(tally.n_ideas, 0)
         facts = tally.facts()
         if scorer.search == "index":
+            sampled = time.perf_counter()
             sample = tally.sample(scorer.pool.vectors.shape[1])
             facts["index_quality"] = index_quality(
                 scorer.match_vectors(sample), scorer.match_exactly(sample)
             )
+            scorer.seconds["sample"] = time.perf_counter() - sampled
         return _publish(scorer, folder, targets, identity, facts, began)
 
 
@@ -96,35 +113,36 @@ def _publish(
     facts: dict[str, Any],
     began: float,
 ) -> dict[str, Any]:
-    """Join the parts into whole tables; the manifest comes first.
+    """Join the parts into whole tables; the manifest takes its place before they do.
 
     It holds their hashes, so a table that a kill kept from its place, or an older one that is
     still there, is seen at the next run and made again.
     """
-    joined: dict[str, Path] = {}
-    for name, target in targets.items():
-        joined[name] = folder / f"joined{target.suffix}-{name}"
-        with storage_errors(f"write {joined[name]}"):
-            _WRITERS[target.suffix](_parts(folder, name), joined[name])
-    manifest = {
-        "signature": scorer.signature,
-        **identity,
-        **facts,
-        "search": scorer.search,
-        "device": None if scorer.encoder is None else scorer.encoder.device,
-        "notes": notes(facts, scorer.pool.cutoff),
-        "files": {name: {"name": targets[name].name, **_hashed(joined[name])} for name in targets},
-        "seconds": {k: round(v, 4) for k, v in scorer.seconds.items()}
-        | {"total": round(time.perf_counter() - began, 4)},
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions(),
-        "machine": {"system": platform.platform(), "threads": scorer.threads},
-    }
-    with publish_file(manifest_path(targets["scores"])) as path:
-        path.write_text(json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-    for name, target in targets.items():
-        with publish_file(target) as path:
-            shutil.copyfile(joined[name], path)
+    writing = time.perf_counter()
+    with ExitStack() as stack:
+        files: dict[str, dict[str, Any]] = {}
+        for name, target in targets.items():
+            path = stack.enter_context(publish_file(target))
+            with storage_errors(f"write {target}"):
+                _WRITERS[target.suffix](_parts(folder, name), path)
+            files[name] = {"name": target.name, **_hashed(path)}
+        seconds = {**scorer.seconds, "write": time.perf_counter() - writing}
+        manifest = {
+            "signature": scorer.signature,
+            **identity,
+            **facts,
+            "search": scorer.search,
+            "device": None if scorer.encoder is None else scorer.encoder.device,
+            "notes": notes(facts, scorer.pool.cutoff),
+            "files": files,
+            "seconds": {name: round(value, 4) for name, value in seconds.items()}
+            | {"total": round(time.perf_counter() - began, 4)},
+            "written": datetime.now(UTC).isoformat(timespec="seconds"),
+            "versions": versions(),
+            "machine": {"system": platform.platform(), "threads": scorer.threads},
+        }
+        with publish_file(manifest_path(targets["scores"])) as path:
+            path.write_text(json.dumps(manifest, indent=1, allow_nan=False) + "\n", "utf-8")
     return {**manifest, "already_done": False}
 
 
@@ -142,8 +160,7 @@ def describe(out: Path) -> dict[str, Any]:
         No manifest of a score table lies beside it.
     """
     manifest = _read_manifest(manifest_path(out))
-    files = manifest.get("files")
-    if not isinstance(files, dict) or "signature" not in manifest:
+    if not manifest:
         raise ArtefactError(f"{out} is no score table: {manifest_path(out)} is not its manifest")
     return {"kind": "score table", **manifest}
 
@@ -169,12 +186,10 @@ def _identity(
 ) -> dict[str, Any]:
     """What the tables depend on."""
     parts = {
-        "ideas": ideas.name,
         "ideas_blake2b": _hashed(ideas)["blake2b"],
         "pool": scorer.pool.pool_hash,
         "encoder": scorer.pool.encoder_fingerprint,
         "recipe": scorer.pool.recipe,
-        "config": scorer.config.fingerprint(),
         "text_rule": IDEA_TEXT_VERSION,
         "limit": limit,
         "with_matches": with_matches,
@@ -198,17 +213,22 @@ def _existing(
             "give --overwrite to replace it, or choose another --out"
         )
     for name, target in targets.items():
-        if not target.exists() or _hashed(target).items() - manifest["files"][name].items():
+        facts = manifest["files"].get(name, {})
+        if not target.exists() or _hashed(target)["blake2b"] != facts.get("blake2b"):
             return None
     return manifest
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of a score table; empty where there is none that is whole."""
     try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError):
+        found = json.loads(path.read_text("utf-8"))
+        files = {
+            name: (str(one["name"]), str(one["blake2b"])) for name, one in found["files"].items()
+        }
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return {}
-    return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+    return found if "signature" in found and "scores" in files else {}
 
 
 def _check_targets(targets: dict[str, Path], ideas: Path) -> None:
@@ -231,7 +251,7 @@ def _write_part(frame: pl.DataFrame, path: Path) -> None:
 def _parts(folder: Path, name: str) -> pl.LazyFrame:
     files = sorted(folder.glob(f"{name}-*.parquet"))
     if files:
-        return pl.scan_parquet(files)
+        return pl.scan_parquet(files, glob=False, hive_partitioning=False)
     return pl.LazyFrame(schema=SCORE_SCHEMA if name == "scores" else MATCH_SCHEMA)
 
 
@@ -242,10 +262,3 @@ def _hashed(path: Path) -> dict[str, Any]:
             return {"size": file.tell(), "blake2b": digest}
     except OSError as error:
         raise DataError(f"{path} can't be read: {error.strerror}") from error
-
-
-def _spool(path: Path) -> Path:
-    """Standard input as a file: it's read twice, to name it by its content and to score it."""
-    with storage_errors(f"write {path}"), path.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
-    return path

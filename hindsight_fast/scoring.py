@@ -154,8 +154,19 @@ class Scorer:
     def score(self, ideas: Iterable[Idea] | pl.DataFrame) -> pl.DataFrame:
         """Score ideas; columns of `tables.SCORE_SCHEMA`, one row per idea in input order.
 
-        A frame must have the columns of `hindsight_fast.ideas.IDEA_SCHEMA` that it knows; the
-        others are taken as absent.
+        Parameters
+        ----------
+        ideas
+            `Idea` objects, or a frame with any of the columns that a file of ideas may have.
+
+        Raises
+        ------
+        UsageError
+            The scorer has no encoder, or this is a forked child.
+        EncoderError
+            The model failed.
+        ArtefactError
+            The pool's vectors were damaged since it was opened.
         """
         return self.score_batch(ideas_frame(ideas)).scores
 
@@ -173,7 +184,7 @@ class Scorer:
             {"idea_id": [str(i) for i in range(len(vectors))]}, schema={"idea_id": pl.String}
         )
         rows = np.arange(len(vectors), dtype=np.int64)
-        table = self._table(frame, ["ok"] * len(vectors), rows, self.match_vectors(vectors))
+        table = self._table(frame, ["ok"] * len(vectors), rows, self._timed_match(vectors))
         return table.drop(TEXT_COLUMNS)
 
     def score_batch(self, frame: pl.DataFrame) -> Scored:
@@ -194,7 +205,7 @@ class Scorer:
         truncated = np.zeros(len(texts), dtype=bool)
         n_tokens[scored] = encoded.n_tokens
         truncated[scored] = encoded.truncated | np.array([texts[i].cut for i in scored], dtype=bool)
-        matches = self.match_vectors(encoded.vectors)
+        matches = self._timed_match(encoded.vectors)
         table = self._table(
             frame.with_columns(pl.Series("n_tokens", n_tokens), pl.Series("truncated", truncated)),
             status,
@@ -204,20 +215,29 @@ class Scorer:
         return Scored(table, encoded.vectors, matches, scored, [text.shape for text in texts])
 
     def match_vectors(self, vectors: NDArray[np.float32]) -> Matches:
-        """What the chosen search finds for unit vectors, shape (n, d), float32."""
-        with self._timed("search"):
-            candidates = self._nominate(vectors)
-        with self._timed("match"):
-            return self._decide(vectors, candidates)
+        """What the chosen search finds for unit vectors, shape (n, d), float32.
+
+        Raises
+        ------
+        ArtefactError
+            The pool's vectors were damaged since it was opened.
+        """
+        return self._decide(vectors, self._nominate(vectors))
 
     def match_exactly(self, vectors: NDArray[np.float32]) -> Matches:
-        """What the exact scan finds, whatever `search` is; its time is not counted."""
+        """What the exact scan finds, whatever `search` is; otherwise like `match_vectors`."""
         return self._decide(vectors, self._scan(vectors))
 
     def matches_table(self, scored: Scored) -> pl.DataFrame:
         """The K nearest papers of each scored idea; columns of `tables.MATCH_SCHEMA`."""
         ids = scored.scores["idea_id"].gather(scored.scored)
         return matches_table(ids, scored.matches, self.pool, self.config)
+
+    def _timed_match(self, vectors: NDArray[np.float32]) -> Matches:
+        with self._timed("search"):
+            candidates = self._nominate(vectors)
+        with self._timed("match"):
+            return self._decide(vectors, candidates)
 
     def _nominate(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
         index = self.pool.index
@@ -231,19 +251,21 @@ class Scorer:
 
     def _scan(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
         pool = self.pool
-        return scan(vectors, pool.vectors, pool.impact, self.config.k, threads=self.threads)
+        with _damage(pool):
+            return scan(vectors, pool.vectors, pool.impact, self.config.k, threads=self.threads)
 
     def _decide(self, vectors: NDArray[np.float32], candidates: NDArray[np.int32]) -> Matches:
         pool, config = self.pool, self.config
-        return match(
-            vectors,
-            pool.vectors,
-            pool.impact,
-            candidates,
-            config.k,
-            config.theta,
-            threads=self.threads,
-        )
+        with _damage(pool):
+            return match(
+                vectors,
+                pool.vectors,
+                pool.impact,
+                candidates,
+                config.k,
+                config.theta,
+                threads=self.threads,
+            )
 
     def _table(
         self, frame: pl.DataFrame, status: list[str], scored: NDArray[np.int64], matches: Matches
@@ -261,9 +283,12 @@ class Scorer:
             return "exact"
         if wanted != "auto":
             return wanted
+        # The scan runs on the processor: beside a GPU's encoding, or none, it is never little.
+        if self.encoder is None or self.encoder.device != "cpu":
+            return "index"
         n, d = self.pool.vectors.shape
-        budget = 0.0 if self.encoder is None else AUTO_EXACT_SHARE * self.encoder.flops_per_text
-        return "exact" if 2.0 * n * d <= budget else "index"
+        scan_flops, budget = 2.0 * n * d, AUTO_EXACT_SHARE * self.encoder.flops_per_text
+        return "exact" if scan_flops <= budget else "index"
 
     @contextmanager
     def _timed(self, stage: str) -> Generator[None]:
@@ -275,7 +300,19 @@ class Scorer:
 
 
 _TEXT_FIELDS = ("title", "problem", "method", "text")
-_UNIT_TOLERANCE = 1e-3
+_UNIT_TOLERANCE = 1e-5  # far below what could move a match, far above float32's rounding
+
+
+@contextmanager
+def _damage(pool: Pool) -> Generator[None]:
+    """Kernels refuse what can't be vectors of a pool that was opened whole."""
+    try:
+        yield
+    except ValueError as error:
+        raise ArtefactError(
+            f"the vectors of {pool.path} were damaged since it was opened ({error}); "
+            f"`hindsight-fast verify {pool.path}` says where"
+        ) from error
 
 
 def _check_same_space(pool: Pool, encoder: TextEncoder) -> None:

@@ -75,6 +75,7 @@ class Tally:
         self.n_ideas = 0
         self.n_scored = 0
         self.n_informed = 0
+        self.n_unread_dates = 0
         self.n_saturated = 0
         self._rng = np.random.default_rng(SAMPLE_SEED)
         self._sampling = sampling
@@ -89,14 +90,16 @@ class Tally:
         for status in table["status"].to_list():
             self.statuses[status] = self.statuses.get(status, 0) + 1
         self.n_saturated += int(table["saturated"].fill_null(False).sum())
-        self.n_informed += _n_informed(ideas["knowledge_date"], self.cutoff)
+        informed, unknown = _n_informed(ideas["knowledge_date"], self.cutoff)
+        self.n_informed += informed
+        self.n_unread_dates += unknown
         self.n_ideas += table.height
         for vector in scored.vectors:  # reservoir sampling (Vitter 1985, algorithm R)
             self.n_scored += 1
             if len(self._sample) < RECALL_SAMPLE and self._sampling:
-                self._sample.append(vector)
+                self._sample.append(vector.copy())  # a view would keep its whole batch alive
             elif self._sampling and (at := int(self._rng.integers(self.n_scored))) < RECALL_SAMPLE:
-                self._sample[at] = vector
+                self._sample[at] = vector.copy()
 
     def sample(self, dim: int) -> NDArray[np.float32]:
         """The sampled vectors, shape (at most RECALL_SAMPLE, dim)."""
@@ -110,6 +113,7 @@ class Tally:
                 "scored": self.n_scored,
                 "by_status": dict(sorted(self.statuses.items())),
                 "knowledge_on_or_after_cutoff": self.n_informed,
+                "knowledge_date_not_understood": self.n_unread_dates,
                 "saturated": self.n_saturated,
             },
             "systems": [{"system": name, **tally.facts()} for name, tally in self.systems.items()],
@@ -137,7 +141,9 @@ def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
     if counts["by_status"].get("empty_pool"):
         lines.append("the pool has no papers, so every score is 0 (status empty_pool)")
     if informed := counts["knowledge_on_or_after_cutoff"]:
-        lines.append(f"{informed:,} ideas know of {cutoff} or later: scored, but no forecasts")
+        lines.append(f"{informed:,} ideas know of {cutoff} or later, and so are no forecasts")
+    if unread := counts["knowledge_date_not_understood"]:
+        lines.append(f"{unread:,} ideas have a knowledge_date that is no date: not looked at")
     if saturated := counts["saturated"]:
         lines.append(f"{saturated:,} ideas match all K nearest papers: more impact may lie beyond")
     quality = facts.get("index_quality")
@@ -149,8 +155,8 @@ def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
     return lines
 
 
-def _n_informed(written: pl.Series, cutoff: date) -> int:
-    """Ideas whose knowledge may reach the cutoff: the last day of what is written counts."""
+def _n_informed(written: pl.Series, cutoff: date) -> tuple[int, int]:
+    """Ideas whose knowledge may reach the cutoff (its last day counts), and unreadable dates."""
     found = dates.parse(written, date.today())
     last = found.select(dates.end(pl.col("start"), pl.col("precision")).alias("last"))["last"]
-    return last.filter(last >= cutoff).len()
+    return last.filter(last >= cutoff).len(), last.null_count() - written.null_count()

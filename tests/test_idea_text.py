@@ -101,6 +101,19 @@ def test_labels_are_stripped_and_ordinary_words_stay() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Accuracy on CIFAR-10. Models fail below 0.96 cosine.",
+        "a learning rate of 0.1 is used in step 2. of each round (3) [4].",
+        "1,000 ideas are scored; question 5: which of them came true?",
+    ],
+)
+def test_numbers_inside_a_text_stay(text: str) -> None:
+    assert one(problem=f"Problem: {text}", method=METHOD).head == text
+    assert one(problem=text, method=f"2) Method: {METHOD}").head == text
+
+
 def test_the_same_idea_has_the_same_text_alone_and_among_others() -> None:
     fields = [("", PROBLEM, METHOD, ""), ("T one", "", METHOD, ""), ("", "", "", "Short. text")]
     together = idea_texts(*(list(column) for column in zip(*fields, strict=True)))

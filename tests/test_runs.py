@@ -30,6 +30,7 @@ def ideas(tmp_path: Path) -> Path:
     records[3]["knowledge_date"] = "2023"  # may be December
     records[4]["knowledge_date"] = "2023-05"
     records[5]["knowledge_date"] = "2023-06-01"
+    records[6]["knowledge_date"] = "the third quarter"
     text = "".join(json.dumps(record) + "\n" for record in records)
     path.write_text(text + "{broken\n")
     return path
@@ -47,6 +48,7 @@ def test_the_summary_counts_what_the_table_holds(world: World, ideas: Path, tmp_
         "scored": 50,
         "by_status": {"empty": 1, "ok": 50, "too_short": 1, "unreadable": 1},
         "knowledge_on_or_after_cutoff": 2,
+        "knowledge_date_not_understood": 1,
         "saturated": int(table["saturated"].sum()),
     }
     for system in summary["systems"]:
@@ -58,7 +60,7 @@ def test_the_summary_counts_what_the_table_holds(world: World, ideas: Path, tmp_
         if name is not None:
             assert set(system["shapes"]) <= {"title+detail", "problem+method", "one text"}
             assert sum(system["shapes"].values()) == system["n_scored"] == 25
-    assert "2 ideas know of 2023-06-01 or later: scored, but no forecasts" in summary["notes"]
+    assert "2 ideas know of 2023-06-01 or later, and so are no forecasts" in summary["notes"]
     assert summary["notes"][0].startswith("not scored, left out of means: 1 empty")
     assert json.loads((tmp_path / "s.parquet.manifest.json").read_text())["counts"]
 
@@ -153,6 +155,7 @@ def test_the_sample_is_drawn_from_all_ideas(world: World) -> None:
     places = [int(np.flatnonzero((scored.vectors == one).all(axis=1))[0]) for one in sample]
     assert len(sample) == 256 == len(set(places))
     assert max(places) >= 256
+    assert all(one.base is None for one in tally._sample)  # pyright: ignore[reportPrivateUsage]
 
 
 def test_an_explanation_says_what_the_table_says(world: World) -> None:
