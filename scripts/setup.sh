@@ -14,6 +14,12 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
     done
 fi
 
+# One set-up at a time: `make -j demo test` runs two.
+if command -v flock >/dev/null 2>&1; then
+    exec 9>"$venv.lock"
+    flock 9
+fi
+
 # What the environment was made from; another content, place or Python means another environment.
 want="$("$python" -V) $extra $(pwd) $(cat pyproject.toml constraints.txt | cksum)"
 if [ -e "$venv/.installing" ] || [ "$(cat "$venv/.made-from" 2>/dev/null)" != "$want" ]; then

@@ -87,7 +87,7 @@ def test_score_explain_info_verify(home: Path, place: Path) -> None:
     explained = run(home, place, "explain ideas.jsonl --id i3 --pool pool")
     assert explained.returncode == 0
     score = table.filter(pl.col("idea_id") == "i3")["score"].item()
-    assert f"Score {score:.4f}" in explained.stdout or score == 0
+    assert score > 0 and f"Score {score:.4f}" in explained.stdout
     for what, kind in (("store", "store"), ("pool", "pool"), ("s.parquet", "score table")):
         facts = json.loads(run(home, place, f"info {what} --json").stdout)
         assert facts["kind"] == kind
@@ -120,13 +120,44 @@ def test_a_table_that_was_cut_is_made_again(home: Path, place: Path) -> None:
 
 
 def test_ideas_and_papers_from_standard_input(home: Path, place: Path, tmp_path: Path) -> None:
-    text = (place / "ideas.jsonl").read_text()
-    done = run(home, place, f"score - --pool pool --out {tmp_path}/s.csv", input=text)
+    ideas, papers = (place / f"{name}.jsonl" for name in ("ideas", "papers"))
+    table = pl.read_ndjson(ideas)
+    for text in (ideas.read_text(), table.write_csv()):
+        done = run(
+            home, place, f"score - --pool pool --out {tmp_path}/s.csv --overwrite", input=text
+        )
+        assert done.returncode == 0, done.stderr
+        assert pl.read_csv(tmp_path / "s.csv").height == 30
+    for _ in range(2):
+        done = run(home, place, f"build - --out {tmp_path}/store", input=papers.read_text())
+        assert done.returncode == 0, done.stderr
+    rejects = pl.read_parquet(tmp_path / "store" / "rejects.parquet")
+    assert rejects["file"].to_list() == ["-"]
+
+
+def test_a_folder_that_holds_the_store_is_built_again(home: Path, tmp_path: Path) -> None:
+    write_lines(tmp_path / "papers.jsonl", [paper(i) for i in range(9)])
+    for _ in range(2):
+        done = run(home, tmp_path, "build . --out store --json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["counts"]["n_in"] == 9
+
+
+def test_brackets_in_names_are_no_patterns(home: Path, place: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs[1]" / "s[2].parquet"
+    done = run(home, place, f"score ideas.jsonl --pool pool --out {out}")
     assert done.returncode == 0, done.stderr
-    assert pl.read_csv(tmp_path / "s.csv").height == 30
-    text = (place / "papers.jsonl").read_text()
-    done = run(home, place, f"build - --out {tmp_path}/store", input=text)
+    assert pl.read_parquet(out, glob=False).height == 30
+
+
+def test_build_says_what_it_did_not_understand(home: Path, tmp_path: Path) -> None:
+    records = [{"title": f"Title {i}", "summary": "x", "citations": "many"} for i in range(5)]
+    write_lines(tmp_path / "papers.jsonl", records)
+    done = run(home, tmp_path, "build papers.jsonl --out store")
     assert done.returncode == 0, done.stderr
+    assert "columns that mean nothing here: summary" in done.stdout
+    assert "5 papers have no abstract" in done.stdout
+    assert "5 of citations" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -153,6 +184,8 @@ def test_ideas_and_papers_from_standard_input(home: Path, place: Path, tmp_path:
         ("build papers.jsonl --out x --map titel=t", 2, "did you mean 'title'"),
         ("build ideas.jsonl --out x --max-bad 2", 2, "--max-bad"),
         ("info ideas.jsonl", 3, "ideas.jsonl"),
+        ("explain ideas.jsnl --pool pool", 3, "no such file"),
+        ("pool store --out p2 --cutoff 2023-06 --until 2025 --k 5000", 2, "k = 5000"),
         ("models get nothing", 4, "no encoder is known as 'nothing'"),
         ("scor", 2, "score"),
     ],

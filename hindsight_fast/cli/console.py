@@ -5,10 +5,13 @@ holds one JSON object and nothing else.
 """
 
 import json
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -45,6 +48,31 @@ def finish(as_json: bool, summary: dict[str, Any], text: str) -> None:
         typer.echo(json.dumps(summary, indent=2, default=str, ensure_ascii=False, allow_nan=False))
     else:
         typer.echo(text)
+
+
+def threads_to_use(asked: int | None) -> int:
+    """Threads that this process may use, at most those asked for; says so where they are fewer."""
+    from hindsight_fast.config import usable_threads
+
+    usable = usable_threads(asked)
+    if asked is not None and usable < asked:
+        note(f"--threads {asked}: this process may use {usable}")
+    return usable
+
+
+@contextmanager
+def files_of(sources: list[Path]) -> Generator[dict[Path, str]]:
+    """The sources by their names as given, with standard input (`-`) as a file."""
+    if Path("-") not in sources:
+        yield {source: str(source) for source in sources}
+        return
+    from hindsight_fast.storage import storage_errors
+
+    with tempfile.TemporaryDirectory(prefix="hindsight-") as folder:
+        spool = Path(folder) / "stdin"
+        with storage_errors(f"write {spool}"), spool.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        yield {spool if source == Path("-") else source: str(source) for source in sources}
 
 
 @contextmanager

@@ -73,7 +73,7 @@ def _run(folder: Path, name: str, device: str, threads: int | None, as_json: boo
         scorer = Scorer(Pool.open(folder / "pool"), model, threads=threads)
         summary = runs.score_file(scorer, example / "ideas.jsonl", folder / "scores.parquet")
         ideas = pl.read_ndjson(example / "ideas.jsonl")
-    scores = pl.read_parquet(folder / "scores.parquet").with_columns(ideas["title"])
+    scores = pl.read_parquet(folder / "scores.parquet", glob=False).with_columns(ideas["title"])
     if not as_json:
         _show(scores, summary)
         typer.echo(
@@ -86,10 +86,10 @@ def _run(folder: Path, name: str, device: str, threads: int | None, as_json: boo
 
 def _model(name: str, device: str, threads: int | None) -> "Encoder":
     """The encoder, fetched if need be: a first look should be one command."""
-    from hindsight_fast.encoding import get_model, installed_models, load_encoder
+    from hindsight_fast.encoding import download_size, get_model, installed_models, load_encoder
 
     if name == "minilm" and name not in installed_models():
-        console.note("fetching minilm (83 MB, once)")
+        console.note(f"fetching minilm ({download_size(name) / 1e6:.0f} MB, once)")
         get_model(name)
     return load_encoder(name, device=device, threads=threads)
 

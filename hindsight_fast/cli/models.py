@@ -48,8 +48,11 @@ def get(
 
     Example: hindsight-fast models get minilm
     """
-    from hindsight_fast.encoding import get_model
+    from hindsight_fast.encoding import download_size, get_model
 
+    size = download_size(name)
+    if size:
+        console.note(f"{name}: {size / 1e6:.0f} MB are downloaded, if it is not here already")
     folder, fetched = get_model(name)
     console.finish(
         as_json,

@@ -1,21 +1,22 @@
 """Verbs that turn papers into a pool: build, embed, pool."""
 
 import re
-import shutil
-import sys
-import tempfile
 import time
 from calendar import monthrange
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hindsight_fast.cli import console
 from hindsight_fast.cli.console import Device, Json, Overwrite, Threads
+
+if TYPE_CHECKING:
+    from hindsight_fast.encoding import Encoder
+    from hindsight_fast.papers.schema import PaperTable
 
 
 def build(
@@ -52,9 +53,10 @@ def build(
     from hindsight_fast.store import build_store
 
     began = time.monotonic()
-    with console.progress("reading", "records") as advance, _spooled(sources) as files:
+    model = None if encoder is None else _load(encoder, device, threads)
+    with console.progress("reading", "records") as advance, console.files_of(sources) as files:
         table = read_papers(
-            files,
+            list(files),
             format=form,
             mapping=_mapping(mapping),
             limit=limit,
@@ -63,14 +65,17 @@ def build(
         )
     store = build_store(table, out, overwrite=overwrite)
     counts = table.counts
-    if encoder is not None:
-        _embed(out, encoder, device, threads, None, overwrite)
+    encoded = None if model is None else _embed(out, model, None, overwrite)
     summary: dict[str, Any] = {
         "store": str(out),
         "content_id": store.content_id,
         "facts_id": store.facts_id,
     }
-    summary |= {"counts": counts, "seconds": round(time.monotonic() - began, 3)}
+    summary |= {"counts": counts, "ignored_columns": list(table.ignored), "encoded": encoded}
+    summary["seconds"] = round(time.monotonic() - began, 3)
+    if not as_json:
+        for line in _build_lines(table):
+            typer.echo(line)
     console.finish(
         as_json,
         summary,
@@ -99,7 +104,7 @@ def embed(
     Example: hindsight-fast embed store --encoder minilm --since 2023-06
     """
     began = time.monotonic()
-    summary = _embed(store, encoder, device, threads, since, overwrite)
+    summary = _embed(store, _load(encoder, device, threads), since, overwrite)
     summary["seconds"] = round(time.monotonic() - began, 3)
     console.finish(
         as_json,
@@ -147,7 +152,7 @@ def pool(
     from hindsight_fast.store import Store
 
     began = time.monotonic()
-    with console.progress("index", "papers") as advance:
+    with console.progress("index", "papers") if index else nullcontext() as advance:
         made = build_pool(
             Store.open(store),
             out,
@@ -160,7 +165,7 @@ def pool(
             index=IndexConfig(deterministic=deterministic) if index else None,
             require_first_public=require_first_public,
             overwrite=overwrite,
-            threads=threads,
+            threads=console.threads_to_use(threads),
             progress=advance,
         )
     seconds = round(time.monotonic() - began, 3)
@@ -240,19 +245,6 @@ def _interval(text: str, option: str) -> tuple[date, date]:
     raise UsageError(f"{option} {text}: 2023, 2023-06 or 2023-06-01 was expected")
 
 
-@contextmanager
-def _spooled(sources: list[Path]) -> Generator[list[Path]]:
-    """The sources, with standard input as a file."""
-    if Path("-") not in sources:
-        yield sources
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        spool = Path(folder) / "stdin"
-        with spool.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        yield [spool if source == Path("-") else source for source in sources]
-
-
 def _summed(advance: console.Advance) -> Callable[[int], None]:
     done = 0
 
@@ -274,21 +266,41 @@ def _mapping(pairs: list[str] | None) -> dict[str, str]:
     return {ours: theirs for ours, _, theirs in split}
 
 
-def _embed(
-    path: Path,
-    name: str,
-    device: str,
-    threads: int | None,
-    since: str | None,
-    overwrite: bool,
-) -> dict[str, Any]:
-    from hindsight_fast.encoding import embed_store, load_encoder
+def _build_lines(table: "PaperTable") -> list[str]:
+    """What a person should know of a store before using it."""
+    counts, lines = table.counts, list[str]()
+    if table.ignored:
+        lines.append(f"columns that mean nothing here: {', '.join(table.ignored)} (see --map)")
+    for key, meaning in (
+        ("n_title_only", "have no abstract, and stay out of pools"),
+        ("n_undated", "have no date, and stay out of pools"),
+        ("n_retracted", "are retracted, and stay out of pools"),
+        ("n_withdrawn", "are withdrawn, and stay out of pools"),
+        ("ids_suffixed", "shared an id with another paper, and have a suffix"),
+    ):
+        if counts.get(key):
+            lines.append(f"{counts[key]:,} papers {meaning}")
+    malformed = {k.removeprefix("malformed_"): v for k, v in counts.items() if "malformed_" in k}
+    told = [f"{value:,} of {name}" for name, value in malformed.items() if value]
+    if told:
+        lines.append(f"values not understood, taken as unknown: {', '.join(told)}")
+    return lines
+
+
+def _load(name: str, device: str, threads: int | None) -> "Encoder":
+    from hindsight_fast.encoding import load_encoder
+
+    encoder = load_encoder(name, device=device, threads=console.threads_to_use(threads))
+    console.note(f"{encoder.name} on {encoder.device}")
+    return encoder
+
+
+def _embed(path: Path, encoder: "Encoder", since: str | None, overwrite: bool) -> dict[str, Any]:
+    from hindsight_fast.encoding import embed_store
     from hindsight_fast.store import Store
 
-    encoder = load_encoder(name, device=device, threads=threads)
-    console.note(f"{encoder.name} on {encoder.device}")
     store = Store.open(path)
-    with console.progress("encoding", "papers") as advance:
+    with console.progress("encoding", "texts") as advance:
         vectors = embed_store(
             store,
             encoder,

@@ -55,10 +55,10 @@ def score(
 
     scorer = open_scorer(pool, encoder, device, threads, k=k, theta=theta, search=search)
     console.note(scorer.signature)
-    with console.progress("scoring", "ideas") as advance:
+    with console.progress("scoring", "ideas") as advance, console.files_of([ideas]) as files:
         summary = runs.score_file(
             scorer,
-            ideas,
+            next(iter(files)),
             out,
             matches=matches,
             limit=limit,
@@ -117,8 +117,9 @@ def open_scorer(
     """Pool and encoder, opened and checked against each other."""
     from hindsight_fast import Pool, Scorer, load_encoder
 
-    opened = Pool.open(pool)
+    opened, threads = Pool.open(pool), console.threads_to_use(threads)
     loaded = load_encoder(encoder or opened.encoder, device=device, threads=threads)
+    console.note(f"{loaded.name} on {loaded.device}")
     return Scorer(opened, loaded, k=k, theta=theta, search=search, threads=threads)
 
 
