@@ -28,10 +28,9 @@ def main() -> None:
     failed = list[str]()
     for name, options in BENCHMARKS.items():
         print(f"\n== {name}", flush=True)
-        command = [sys.executable, "-m", f"benchmarks.{name}"]
-        done = subprocess.run(
-            [*command, "--json", str(arguments.out / f"{name}.json")], check=False
-        )
+        command = [sys.executable, "-m", f"benchmarks.{name}", *options]
+        command += ["--json", str(arguments.out / f"{name}.json")]
+        done = subprocess.run(command, check=False)
         if done.returncode != 0:
             failed.append(name)
     if failed:
