@@ -23,13 +23,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from benchmarks.measure import machine, median, table, write_json
+from benchmarks.measure import machine, table, write_json
 from hindsight_models import Card, load
 from hindsight_models.batches import fill, plan_cpu
 from hindsight_models.card import GRAPH_FILE, TOKENIZER_FILE
 from hindsight_models.tokenizing import Tokenizer
 
 SHARED = Path(os.environ.get("HINDSIGHT_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+TARGET = 0.95
 PADDED_TOKENS = 4096  # a padded batch of the usual session
 
 Ids = Sequence[NDArray[np.int32]]
@@ -86,6 +87,52 @@ def padded(ids: Ids) -> Arrays:
     return arrays
 
 
+class Timed:
+    """Rivals timed block by block, each in its turn, and what they were given."""
+
+    def __init__(self, folder: Path, threads: int) -> None:
+        start = time.perf_counter()
+        self.encoder = load(folder, device="cpu", threads=threads)
+        self.load_seconds = time.perf_counter() - start
+        self.tokenizer = Tokenizer(folder / TOKENIZER_FILE, Card.read(folder))
+        self.single = bare_session(folder / GRAPH_FILE, 1)
+        self.multiple = bare_session(folder / GRAPH_FILE, threads)
+        self.threads = threads
+        self.seconds: dict[str, list[float]] = {}
+        self.tokens = self.padding = 0
+
+    def warm_up(self, texts: list[tuple[str, str]]) -> None:
+        ids = [t.ids for t in self.tokenizer.many(texts)]
+        self.encoder.encode(texts)
+        run_bare(self.single, equal_lengths(ids), self.threads)
+        run_bare(self.multiple, padded(ids), 1)
+
+    def block(self, number: int, texts: list[tuple[str, str]]) -> None:
+        threads, ids = self.threads, [t.ids for t in self.tokenizer.many(texts)]
+        even, uneven = equal_lengths(ids), padded(ids)
+        self.tokens += sum(map(len, ids))
+        self.padding += sum(mask.size - int(mask.sum()) for _, mask in uneven)
+        rivals: dict[str, Callable[[], object]] = {
+            "pipeline": partial(self.encoder.encode_counted, texts),
+            f"bare session, {threads} runs at once": partial(run_bare, self.single, even, threads),
+            f"bare session, {threads} threads, padded": partial(run_bare, self.multiple, uneven, 1),
+            "tokenising alone": partial(self.tokenizer.many, texts),
+        }
+        turn = number % len(rivals)  # so that no rival is always first
+        for name in [*rivals][turn:] + [*rivals][:turn]:
+            start = time.perf_counter()
+            rivals[name]()
+            self.seconds.setdefault(name, []).append(time.perf_counter() - start)
+
+    def difference_to_alone(self, texts: list[tuple[str, str]]) -> float:
+        """Largest difference of a component to the bare session on one text at a time."""
+        alone = [
+            run_bare(self.single, equal_lengths([self.tokenizer(*text).ids]), 1)[0]
+            for text in texts
+        ]
+        return float(np.abs(self.encoder.encode(texts) - np.concatenate(alone)).max())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
@@ -94,88 +141,57 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    threads, folder = arguments.threads, arguments.model
 
-    start = time.perf_counter()
-    encoder = load(folder, device="cpu", threads=threads)
-    load_seconds = time.perf_counter() - start
-    tokenizer = Tokenizer(folder / TOKENIZER_FILE, Card.read(folder))
-    single = bare_session(folder / GRAPH_FILE, 1)
-    multiple = bare_session(folder / GRAPH_FILE, threads)
-    texts = real_texts(arguments.texts)
-
-    seconds: dict[str, list[float]] = {}
-
-    def timed(name: str, call: Callable[[], object]) -> None:
-        start = time.perf_counter()
-        call()
-        seconds.setdefault(name, []).append(time.perf_counter() - start)
-
-    tokens, padding = 0, 0
-    warm = [t.ids for t in tokenizer.many(texts[:50])]
-    encoder.encode(texts[:50])
-    run_bare(single, equal_lengths(warm), threads)
-    run_bare(multiple, padded(warm), 1)
-    for at in range(0, len(texts), arguments.block):
-        block = texts[at : at + arguments.block]
-        ids = [t.ids for t in tokenizer.many(block)]
-        even, uneven = equal_lengths(ids), padded(ids)
-        tokens += sum(map(len, ids))
-        padding += sum(mask.size - int(mask.sum()) for _, mask in uneven)
-        rivals: dict[str, Callable[[], object]] = {
-            "pipeline": partial(encoder.encode_counted, block),
-            f"bare session, {threads} runs at once": partial(run_bare, single, even, threads),
-            f"bare session, {threads} threads, padded": partial(run_bare, multiple, uneven, 1),
-            "tokenising alone": partial(tokenizer.many, block),
-        }
-        # Turn about, so that no rival is always first.
-        turn = at // arguments.block % len(rivals)
-        for name in [*rivals][turn:] + [*rivals][:turn]:
-            timed(name, rivals[name])
-
-    sample = texts[:: max(1, len(texts) // 200)]
-    alone = np.concatenate(
-        [run_bare(single, equal_lengths([tokenizer(*text).ids]), 1)[0] for text in sample]
+    texts, timed = real_texts(arguments.texts), Timed(arguments.model, arguments.threads)
+    timed.warm_up(texts[:50])
+    for number, at in enumerate(range(0, len(texts), arguments.block)):
+        timed.block(number, texts[at : at + arguments.block])
+    result = summary(timed, texts)
+    print(table(result["results"]))
+    print(
+        f"pipeline: {result['of_bare_session']:.3f} of '{result['fastest_bare']}' "
+        f"(by block: {', '.join(f'{r:.3f}' for r in result['of_bare_session_by_block'])}; "
+        f"target {TARGET})\n"
+        f"to one text at a time: max difference {result['max_difference_to_alone']:.3g}\n"
+        f"padding: none (usual batches: {result['padding_share_usual']:.1%}); tokenising: "
+        f"{result['tokenising_share']:.1%} of {timed.threads} processors' time"
     )
-    differences = np.abs(encoder.encode(sample) - alone)
+    write_json(arguments.json, result)
+
+
+def summary(timed: Timed, texts: list[tuple[str, str]]) -> dict[str, Any]:
+    seconds, tokens = timed.seconds, timed.tokens
     bare = [name for name in seconds if name.startswith("bare")]
     fastest = min(bare, key=lambda name: sum(seconds[name]))
-    ratios = [b / p for b, p in zip(seconds[fastest], seconds["pipeline"], strict=True)]
-    rows = [
-        {"what": name, "seconds": sum(taken), "tokens/s": tokens / sum(taken)}
-        for name, taken in seconds.items()
-    ]
-    ratio = sum(seconds[fastest]) / sum(seconds["pipeline"])
-    result: dict[str, Any] = {
+    pairs = zip(seconds[fastest], seconds["pipeline"], strict=True)
+    pipeline = sum(seconds["pipeline"])
+    return {
         "benchmark": "encode",
-        "model": encoder.name,
-        "fingerprint": encoder.fingerprint,
+        "model": timed.encoder.name,
+        "fingerprint": timed.encoder.fingerprint,
         "texts": len(texts),
         "tokens": tokens,
-        "threads": threads,
-        "load_seconds": load_seconds,
-        "results": rows,
+        "threads": timed.threads,
+        "load_seconds": timed.load_seconds,
+        "results": [
+            {
+                "what": name,
+                "seconds": sum(taken),
+                "tokens/s": tokens / sum(taken),
+                "texts/s": len(texts) / sum(taken),
+            }
+            for name, taken in seconds.items()
+        ],
         "fastest_bare": fastest,
-        "of_bare_session": ratio,
-        "of_bare_session_by_block": ratios,
-        "target": 0.95,
-        "tokenising_share": sum(seconds["tokenising alone"]) / sum(seconds["pipeline"]) / threads,
-        "max_difference_to_alone": float(differences.max()),
-        "bitwise_as_alone": bool((differences == 0).all()),
-        "padding_share": 0.0,
-        "padding_share_usual": padding / (tokens + padding),
+        "of_bare_session": sum(seconds[fastest]) / pipeline,
+        "of_bare_session_by_block": [b / p for b, p in pairs],
+        "target": TARGET,
+        "tokenising_share": sum(seconds["tokenising alone"]) / pipeline / timed.threads,
+        "max_difference_to_alone": timed.difference_to_alone(texts[:: max(1, len(texts) // 200)]),
+        "padding_share_usual": timed.padding / (tokens + timed.padding),
         "seconds": seconds,
         "machine": machine("onnxruntime", "tokenizers", "numpy"),
     }
-    print(table(rows))
-    print(
-        f"pipeline: {ratio:.3f} of '{fastest}' (by block: median {median(ratios):.3f}, "
-        f"{min(ratios):.3f} to {max(ratios):.3f}; target 0.95)\n"
-        f"to one text at a time: max difference {differences.max():.3g} over {len(sample)} texts\n"
-        f"padding: none (usual batches: {result['padding_share_usual']:.1%}); tokenising: "
-        f"{result['tokenising_share']:.1%} of {threads} processors' time"
-    )
-    write_json(arguments.json, result)
 
 
 if __name__ == "__main__":
