@@ -13,6 +13,7 @@ rm -rf "$venv"
 program=$PWD/$venv/bin/hindsight-fast
 mkdir "$work/empty"
 cd "$work/empty"
+export HINDSIGHT_HOME="$work/home" # so that the demo fetches its model, as on a new machine
 "$program" demo --out example > demo.txt
 tail -1 demo.txt
 "$program" verify example/pool
