@@ -3,16 +3,22 @@
 import dataclasses
 import hashlib
 import json
+import math
 import os
 import platform
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from hindsight_fast.errors import UsageError
 from hindsight_fast.version import __version__
 
 _PACKAGES = ("numpy", "numba", "usearch", "polars", "tokenizers", "onnxruntime", "onnxruntime-gpu")
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN_CGROUPS = Path("/proc/self/cgroup")
 
 PAPER_K = 20
 """Neighbours looked at per idea in the published recipe (arXiv 2603.15164)."""
@@ -29,18 +35,57 @@ def fingerprint(value: Any) -> str:
 def usable_threads(requested: int | None = None) -> int:
     """Threads to run: what was asked for, but never more than this process may use.
 
+    That is how many processors it may run on, and how many a container's share of processor time
+    (its cgroup's quota) amounts to.
+
     Raises
     ------
     UsageError
         If fewer than one was asked for.
     """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
-    available = available or os.cpu_count() or 1
+    available = min([available or os.cpu_count() or 1, *_cgroup_limits()])
     if requested is None:
         return available
     if requested < 1:
         raise UsageError(f"--threads {requested}: at least 1 is needed")
     return min(requested, available)
+
+
+def _cgroup_limits() -> Iterator[int]:
+    """Processors that this process's cgroup and those above it allow, where they set a quota."""
+    try:
+        lines = _OWN_CGROUPS.read_text().splitlines()
+    except OSError:
+        return  # not Linux
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            base = _CGROUPS
+        elif "cpu" in controllers.split(","):
+            base = _CGROUPS / "cpu"
+        else:
+            continue
+        # Inside a container the path may be the host's, and only the base is there.
+        parts = [part for part in path.split("/") if part not in ("", "..")]
+        for depth in range(len(parts) + 1):
+            share = _quota(base.joinpath(*parts[:depth]))
+            if share > 0:
+                yield max(1, math.ceil(share))
+
+
+def _quota(cgroup: Path) -> float:
+    """Processor time per time that a cgroup allows (version 2 or 1); 0: it sets no limit."""
+    try:
+        if (cgroup / "cpu.max").exists():
+            quota, period = (cgroup / "cpu.max").read_text().split()
+        else:
+            quota, period = (
+                (cgroup / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period")
+            )
+        return 0.0 if quota == "max" else int(quota) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True)
