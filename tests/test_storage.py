@@ -62,7 +62,7 @@ def test_what_is_there_is_kept_unless_told_otherwise(tmp_path: Path) -> None:
     path.mkdir()
     assert storage.existing(path, "pool", "a") is None  # an empty folder is free
     make(path)
-    with pytest.raises(UsageError, match=r"another pool.*--overwrite"):
+    with pytest.raises(UsageError, match=r"holds a pool made from other input.*--overwrite"):
         make(path, "b")
     with pytest.raises(UsageError, match="is a pool and can't be replaced by a store"):
         storage.existing(path, "store", "a", overwrite=True)
@@ -82,6 +82,69 @@ def test_what_is_damaged_is_replaced_when_told_so(tmp_path: Path) -> None:
     (path / "manifest.json").write_bytes(b"cut")
     with pytest.raises(ArtefactError, match=r"remove .* yourself"):
         make(path, overwrite=True)
+
+
+def test_what_is_right_is_kept_in_spite_of_overwrite(tmp_path: Path) -> None:
+    path, data = tmp_path / "pool", bytearray(4 << 20)
+    make(path, data=bytes(data))
+    found = storage.existing(path, "pool", "a", overwrite=True)
+    assert found == storage.read_manifest(path)
+    assert storage.existing(path, "pool", "b", overwrite=True) is None
+    data[100_000] = 1  # where no sample looks
+    (path / "one.bin").write_bytes(data)
+    assert storage.existing(path, "pool", "a") is not None
+    assert storage.existing(path, "pool", "a", overwrite=True) is None
+    make(path, overwrite=True)
+    storage.verify_folder(path, "pool")
+
+
+def test_kinds_stand_well_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "here"
+    with storage.publish(path, "vectors", "a"):
+        pass
+    with pytest.raises(UsageError, match="already holds vectors made from other"):
+        storage.existing(path, "vectors", "b")
+    with pytest.raises(UsageError, match="here is vectors and can't be replaced by a pool"):
+        storage.existing(path, "pool", "b", overwrite=True)
+    with pytest.raises(ArtefactError, match="here is vectors, not a store"):
+        storage.open_folder(path, "store")
+
+
+@pytest.mark.parametrize("link", [True, False])
+def test_an_artefact_inside_an_artefact(
+    tmp_path: Path, link: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("links can't be had here")
+
+    if not link:
+        monkeypatch.setattr(Path, "hardlink_to", refuse)
+    make(tmp_path / "one")
+    with storage.publish(tmp_path / "two", "store", "b") as staging:
+        storage.link_artefact(tmp_path / "one", staging.folder / "inner" / "one")
+    assert storage.open_folder(tmp_path / "two", "store").files == {}
+    inner = tmp_path / "two" / "inner" / "one"
+    assert storage.verify_folder(inner, "pool").fingerprint == "a"
+    assert (inner / "one.bin").samefile(tmp_path / "one" / "one.bin") == link
+
+
+def test_errors_of_the_body_are_its_own(tmp_path: Path) -> None:
+    for context in (
+        storage.publish(tmp_path / "pool", "pool", "a"),
+        storage.working_folder(tmp_path / "work"),
+        storage.publish_file(tmp_path / "file"),
+    ):
+        with pytest.raises(BrokenPipeError, match="progress"), context:
+            raise BrokenPipeError("progress")
+    assert tree(tmp_path) == []
+
+
+def test_what_lies_about_does_not_spoil_a_success(tmp_path: Path) -> None:
+    (tmp_path / ".pool.old-notes").write_text("a file")
+    (tmp_path / ".pool.old-link").symlink_to(tmp_path / "nowhere")
+    make(tmp_path / "pool")
+    make(tmp_path / "pool", "b", overwrite=True)
+    assert (tmp_path / ".pool.old-notes").read_text() == "a file"
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "manifest.json"])

@@ -10,9 +10,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from numpy.typing import NDArray
 
 from hindsight_fast.errors import ArtefactError, DataError, StorageError, UsageError
-from hindsight_fast.store import UNDATED, Store, build_store, content_id, facts_id, verify_store
+from hindsight_fast.papers.schema import PaperTable
+from hindsight_fast.store import (
+    UNDATED,
+    Store,
+    build_store,
+    check_unit_rows,
+    content_id,
+    facts_id,
+    verify_store,
+)
 from paper_tables import paper, table
 
 ROWS = [
@@ -105,6 +115,43 @@ def test_an_existing_store_is_opened_or_kept(tmp_path: Path) -> None:
         build_store(table(ROWS[:3]), path)
     assert build_store(table(ROWS[:3]), path, overwrite=True).n == 3
     assert first.lookup(np.array([0]))["id"].to_list() == ["p0005"]  # still its own files
+
+
+def test_the_same_papers_from_another_file_are_the_same_store(tmp_path: Path) -> None:
+    here = table(ROWS, n_rejects=3)
+    files = pl.Series("file", ["z", "stdin", "a"])  # their order says nothing either
+    there = PaperTable(
+        here.papers.with_columns(source=pl.lit("stdin")),
+        here.rejects.with_columns(files),
+        here.counts,
+    )
+    store = build_store(here, tmp_path / "store")
+    assert build_store(there, tmp_path / "store").manifest == store.manifest
+    other = here.rejects.with_columns(reason=pl.lit("no abstract"))
+    with pytest.raises(UsageError, match="--overwrite"):
+        build_store(PaperTable(here.papers, other, here.counts), tmp_path / "store")
+
+
+def test_a_store_that_is_right_is_kept_in_spite_of_overwrite(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    build_store(table(ROWS), path)
+    inode = (path / "papers.parquet").stat().st_ino
+    build_store(table(ROWS), path, overwrite=True)
+    assert (path / "papers.parquet").stat().st_ino == inode
+    (path / "dates.npy").write_bytes(b"cut")
+    build_store(table(ROWS), path, overwrite=True)
+    verify_store(path)
+
+
+def test_a_length_that_would_move_matches_is_none_of_a_unit_row() -> None:
+    def scaled(factor: float) -> NDArray[np.float32]:
+        return np.eye(3, 8, dtype=np.float32) * np.float32(factor)
+
+    check_unit_rows(scaled(1 + 2e-6), "rows")
+    check_unit_rows(scaled(0), "rows")
+    for factor in (1 + 5e-5, 1 - 5e-5, np.nan):
+        with pytest.raises(ArtefactError, match="rows: row 0 has length"):
+            check_unit_rows(scaled(factor), "rows")
 
 
 def test_no_papers_are_a_store(tmp_path: Path) -> None:

@@ -5,13 +5,15 @@ import datetime as dt
 import hashlib
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from hindsight_fast.config import PAPER_K, fingerprint, usable_threads
+from hindsight_fast.config import PAPER_K, ScoreConfig, fingerprint, usable_threads
 from hindsight_fast.errors import UsageError
 from hindsight_fast.impact import impact as impact_of
 from hindsight_fast.papers import venues
@@ -55,7 +57,8 @@ def build_pool(
 ) -> Pool:
     """Make the pool of a window of a store.
 
-    A pool that is there already, of the same papers, settings, K and theta, is opened as it is.
+    A pool that is there already, whole and of the same papers, settings, K and theta, is opened as
+    it is.
 
     Parameters
     ----------
@@ -76,81 +79,141 @@ def build_pool(
     require_first_public
         Leave out papers that only a venue or a year dates.
     overwrite
-        Replace another pool that is there.
+        Replace another or damaged pool that is there.
+    threads
+        For building an index; at most, and by default, as many as this process may use.
     progress
         Called with the number of papers in the index, and of all that go there.
 
     Raises
     ------
     UsageError
-        The window or K or theta make no sense, `out` holds something else, or the store lacks
-        the vectors.
+        The window, K, theta or threads make no sense, there is no such recipe, `out` holds
+        something else, or the store lacks the vectors.
+    ArtefactError
+        The store, its vectors or the pool that is there are damaged.
     StorageError
         No space, no rights, or another process is writing there.
     """
     window = WindowConfig(cutoff, until, start or cutoff, require_first_public)
     vectors = store.vectors(encoder)
     _check_encoded(store, vectors, window)
-    theta = vectors.theta if theta is None else theta
-    if k < 1 or not -1 <= theta <= 1:
-        raise UsageError(f"K = {k} and theta = {theta}: K is at least 1, theta from -1 to 1")
+    defaults = ScoreConfig(k, vectors.theta if theta is None else theta)
+    mark = _identity(store, vectors, window, recipe, index)
+    if existing(out, KIND, mark, overwrite=overwrite) is not None:
+        pool = Pool.open(out, store)
+        if (pool.k, pool.theta) == (defaults.k, defaults.theta):
+            return pool
+        if not overwrite:
+            raise UsageError(
+                f"{out} is this pool with K = {pool.k} and theta = {pool.theta}; give others when "
+                "scoring, or --overwrite to make them its defaults"
+            )
+    members = _members(store, vectors, window, recipe)
+    with publish(out, KIND, mark, overwrite=overwrite) as staging:
+        create_array(staging.folder / IMPACT, np.float32, members.impact.shape)[:] = members.impact
+        staging.body |= _facts(store, vectors, window, recipe, members) | {
+            "store": os.path.relpath(os.path.realpath(store.path), os.path.realpath(out)),
+            "k": defaults.k,
+            "theta": defaults.theta,
+            "index": None,
+        }
+        if index is not None and members.eligible.any():
+            staging.body["index"] = _build_index(
+                members.vectors, members.eligible, staging.folder, index, threads, progress
+            )
+    return Pool.open(out, store)
+
+
+def _check_encoded(store: Store, vectors: Vectors, window: WindowConfig) -> None:
+    if vectors.since is not None and vectors.since > window.start:
+        raise UsageError(
+            f"{store.path} has vectors of {vectors.encoder} for papers since {vectors.since} only, "
+            f"and the window starts on {window.start}; run `hindsight-fast embed {store.path} "
+            f"--encoder {vectors.encoder} --since {window.start} --overwrite`"
+        )
+
+
+def _identity(
+    store: Store, vectors: Vectors, window: WindowConfig, recipe: str, index: "IndexConfig | None"
+) -> str:
+    """Hash of all that a pool depends on; K and theta are only its defaults."""
     made_from = [store.content_id, store.facts_id, vectors.encoder, vectors.encoder_fingerprint]
     settings = [window.fingerprint(), recipe, None if index is None else index.fingerprint()]
-    mark = fingerprint([made_from, settings])
-    if existing(out, KIND, mark, overwrite=overwrite) is not None:
-        return _reopen(out, store, k, theta)
+    return fingerprint([made_from, settings, sorted(venues.table().top)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """Rows [low, high) of the store, which of them take part and with what impact."""
+
+    low: int
+    high: int
+    vectors: NDArray[np.float32]
+    eligible: NDArray[np.bool_]
+    impact: NDArray[np.float32]
+    coverage: dict[str, Any]
+
+
+def _members(store: Store, vectors: Vectors, window: WindowConfig, recipe: str) -> _Members:
     low, high = store.window(window.start, window.until)
     papers = store.papers(list(_FACTS), low, high)
     rows = vectors.array[low:high]
     kept_out = reasons(papers, nonzero_rows(rows), window)
     eligible = ~np.any([np.zeros(high - low, bool), *kept_out.values()], axis=0)
-    citations = np.array(store.citations[low:high])
-    top = venues.is_top(papers["venue"]).to_numpy()
-    impact = impact_of(recipe, citations, top, eligible)
-    covered: dict[str, Any] = coverage(papers, impact) | {
+    impact = _impact(recipe, store.citations[low:high], papers["venue"], eligible)
+    covered = coverage(papers, impact) | {
         "in_window": high - low,
         "kept_out": {name: int(mask.sum()) for name, mask in kept_out.items()},
         "outside": outside(store, window),
     }
-    with publish(out, KIND, mark, overwrite=overwrite) as staging:
-        create_array(staging.folder / IMPACT, np.float32, impact.shape)[:] = impact
-        staging.body |= {
-            "store": os.path.relpath(os.path.realpath(store.path), os.path.realpath(out)),
-            "content_id": store.content_id,
-            "facts_id": store.facts_id,
-            "text_version": store.text_version,
-            "encoder": vectors.encoder,
-            "encoder_fingerprint": vectors.encoder_fingerprint,
-            "cutoff": window.cutoff.isoformat(),
-            "until": window.until.isoformat(),
-            "start": window.start.isoformat(),
-            "require_first_public": window.require_first_public,
-            "recipe": recipe,
-            "k": k,
-            "theta": theta,
-            "offset": low,
-            "n": high - low,
-            "n_papers": int(eligible.sum()),
-            "pool_hash": pool_hash(store.content_id, low, high, window, recipe, impact),
-            "citations_as_of": _as_of(covered["as_of"]),
-            "citations_low": covered["citations"]["low"],
-            "citations_high": covered["citations"]["high"],
-            "coverage": covered,
-            "index": None,
-        }
-        if index is not None and eligible.any():
-            staging.body["index"] = _build_index(
-                rows, eligible, staging.folder, index, threads, progress
-            )
-    return Pool.open(out, store)
+    return _Members(low, high, rows, eligible, impact, covered)
+
+
+def _impact(
+    recipe: str, citations: NDArray[np.int64], venue: pl.Series, eligible: NDArray[np.bool_]
+) -> NDArray[np.float32]:
+    return impact_of(recipe, np.array(citations), venues.is_top(venue).to_numpy(), eligible)
+
+
+def _facts(
+    store: Store, vectors: Vectors, window: WindowConfig, recipe: str, members: _Members
+) -> dict[str, Any]:
+    """The body of the manifest, but for the pool's place, defaults and index."""
+    low, high, covered = members.low, members.high, members.coverage
+    return {
+        "content_id": store.content_id,
+        "facts_id": store.facts_id,
+        "text_version": store.text_version,
+        "encoder": vectors.encoder,
+        "encoder_fingerprint": vectors.encoder_fingerprint,
+        "cutoff": window.cutoff.isoformat(),
+        "until": window.until.isoformat(),
+        "start": window.start.isoformat(),
+        "require_first_public": window.require_first_public,
+        "recipe": recipe,
+        "offset": low,
+        "n": high - low,
+        "n_papers": int(members.eligible.sum()),
+        "pool_hash": pool_hash(store.content_id, low, high, window, recipe, members.impact),
+        "citations_as_of": _as_of(covered["as_of"]),
+        "citations_low": covered["citations"]["low"],
+        "citations_high": covered["citations"]["high"],
+        "coverage": covered,
+    }
 
 
 def _as_of(dates: dict[str, str] | None) -> str:
-    """The month in which citations were counted, or the months between which they were."""
+    """When citations were counted: a month, a year, or two of these between which it was."""
     if dates is None:
         return "unknown"
-    first, last = dates["first"][:7], dates["last"][:7]
+    first, last = _known_part(dates["first"]), _known_part(dates["last"])
     return last if first == last else f"{first}..{last}"
+
+
+def _known_part(day: str) -> str:
+    """The month; of 1 January only the year, since a bare year is stored as that day."""
+    return day[:4] if day.endswith("-01-01") else day[:7]
 
 
 def pool_hash(
@@ -164,25 +227,6 @@ def pool_hash(
     """Return the hash of what scores depend on, vectors aside: papers, window and impact."""
     bits = hashlib.blake2b(impact.tobytes(), digest_size=16).hexdigest()
     return fingerprint([content_id, low, high, window.fingerprint(), recipe, bits])
-
-
-def _check_encoded(store: Store, vectors: Vectors, window: WindowConfig) -> None:
-    if vectors.since is not None and vectors.since > window.start:
-        raise UsageError(
-            f"{store.path} has vectors of {vectors.encoder} for papers since {vectors.since} only, "
-            f"and the window starts on {window.start}; run `hindsight-fast embed {store.path} "
-            f"--encoder {vectors.encoder} --since {window.start} --overwrite`"
-        )
-
-
-def _reopen(out: Path, store: Store, k: int, theta: float) -> Pool:
-    pool = Pool.open(out, store)
-    if (pool.k, pool.theta) != (k, theta):
-        raise UsageError(
-            f"{out} is this pool with K = {pool.k} and theta = {pool.theta}; give others when "
-            "scoring, or --overwrite to make them its defaults"
-        )
-    return pool
 
 
 def _build_index(

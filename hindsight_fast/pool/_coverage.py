@@ -7,6 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hindsight_fast.papers import venues
+from hindsight_fast.store import tally
 
 
 def coverage(papers: pl.DataFrame, impact: NDArray[np.float32]) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def coverage(papers: pl.DataFrame, impact: NDArray[np.float32]) -> dict[str, Any
         "date_kind": _by_date_kind(taken.with_columns(weights)),
         "citations": _spread(taken["citations"]),
         "top_paper": _top_paper(taken),
-        "sources": _tally(taken.filter(known)["citations_source"].fill_null("unknown")),
+        "sources": tally(taken.filter(known)["citations_source"].fill_null("unknown")),
         "as_of": _as_of(taken.filter(known)["citations_as_of"]),
     }
 
@@ -86,11 +87,6 @@ def _top_paper(taken: pl.DataFrame) -> dict[str, Any] | None:
     alone = int(counts[-1] - counts[-2]) / spread if spread else 0.0
     first = best.select("id", "title", "venue", "citations").row(0, named=True)
     return first | {"share_of_range": alone}
-
-
-def _tally(values: pl.Series) -> dict[str, int]:
-    counted = values.value_counts().sort(values.name)
-    return dict(counted.iter_rows())
 
 
 def _as_of(as_of: pl.Series) -> dict[str, str] | None:

@@ -58,7 +58,7 @@ class Pool:
     pool_hash : str
         Hash of papers, window and impact.
     citations_as_of : str
-        Month in which the citations were counted, two with dots between, or "unknown".
+        Month or year in which citations were counted, two with dots between, or "unknown".
     coverage : dict
         What a score on this pool rests on.
     """

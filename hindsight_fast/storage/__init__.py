@@ -24,6 +24,7 @@ from hindsight_fast.storage._manifests import (
 from hindsight_fast.storage._publishing import (
     Staging,
     existing,
+    link_artefact,
     publish,
     publish_file,
     working_folder,
@@ -39,6 +40,7 @@ __all__ = [
     "full_hash_once",
     "home",
     "kind_of",
+    "link_artefact",
     "map_array",
     "open_folder",
     "open_with",

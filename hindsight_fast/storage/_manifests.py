@@ -190,6 +190,11 @@ def _file_facts(name: str, value: Any) -> FileFacts:
     return FileFacts(size, full, sample)
 
 
+def in_words(kind: str) -> str:
+    """The kind with its article: "a pool", but "vectors"."""
+    return kind if kind.endswith("s") else f"a {kind}"
+
+
 def kind_of(folder: Path) -> str:
     """Return what `folder` is (`store`, `vectors`, `pool`, ...), from its manifest."""
     return read_manifest(folder).kind
@@ -246,7 +251,7 @@ def verify_folder(folder: Path, kind: str) -> Manifest:
 def _of_kind(folder: Path, kind: str) -> Manifest:
     manifest = read_manifest(folder)
     if manifest.kind != kind:
-        raise ArtefactError(f"{folder} is a {manifest.kind}, not a {kind}")
+        raise ArtefactError(f"{folder} is {in_words(manifest.kind)}, not {in_words(kind)}")
     return manifest
 
 

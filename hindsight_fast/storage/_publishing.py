@@ -26,9 +26,11 @@ from hindsight_fast.storage._manifests import (
     MANIFEST,
     NAME,
     Manifest,
+    in_words,
     manifest_bytes,
     open_folder,
     read_manifest,
+    verify_folder,
 )
 
 _LOCK = ".lock"
@@ -47,7 +49,8 @@ def existing(
 ) -> Manifest | None:
     """Return the manifest of what is at `path` if it is just what is about to be built.
 
-    None means: nothing is there (or an empty folder), or it is to be overwritten.
+    None means: nothing is there (or an empty folder), or it is another or damaged and is to be
+    overwritten. Before something is kept in spite of `overwrite`, all of its bytes are checked.
 
     Raises
     ------
@@ -55,7 +58,33 @@ def existing(
         Something else is there: without `overwrite`, or not made by this program, or of another
         kind, which `overwrite` doesn't replace.
     ArtefactError
-        It is what is to be built, but damaged.
+        It is what is to be built, but damaged: without `overwrite`, or in its manifest.
+    """
+    manifest = _manifest_at(path, kind)
+    if manifest is None:
+        return None
+    if manifest.fingerprint != fingerprint:
+        if overwrite:
+            return None
+        raise UsageError(
+            f"{path} already holds {in_words(kind)} made from other input or settings; "
+            "give --overwrite to replace it, or choose another name"
+        )
+    try:
+        return verify_folder(path, kind) if overwrite else open_folder(path, kind)
+    except ArtefactError as error:
+        if overwrite:
+            return None
+        raise ArtefactError(f"{error}, with --overwrite") from error
+
+
+def _manifest_at(path: Path, kind: str) -> Manifest | None:
+    """The manifest of what may be replaced by an artefact of this kind; None: the place is free.
+
+    Raises
+    ------
+    UsageError, ArtefactError
+        What is there is not ours, of another kind, or its manifest can't be read.
     """
     with storage_errors(f"look at {path}"):
         if not os.path.lexists(path):
@@ -71,18 +100,10 @@ def existing(
     except ArtefactError as error:
         raise ArtefactError(f"{error}; remove {path} yourself if it may go") from error
     if manifest.kind != kind:
-        raise UsageError(f"{path} is a {manifest.kind} and can't be replaced by a {kind}")
-    if overwrite:
-        return None
-    if manifest.fingerprint != fingerprint:
         raise UsageError(
-            f"{path} holds another {kind} (other input or settings); "
-            "give --overwrite to replace it, or choose another name"
+            f"{path} is {in_words(manifest.kind)} and can't be replaced by {in_words(kind)}"
         )
-    try:
-        return open_folder(path, kind)
-    except ArtefactError as error:
-        raise ArtefactError(f"{error}, with --overwrite") from error
+    return manifest
 
 
 @contextlib.contextmanager
@@ -92,36 +113,80 @@ def publish(
     """Write an artefact so that it appears at `path` whole, or not at all.
 
     The body of the `with` fills `Staging.folder`; on leaving it, the files are hashed and flushed
-    to disk and the folder is renamed to `path`. After an exception nothing is left.
+    to disk and the folder is renamed to `path`. Folders inside are artefacts of their own (see
+    `link_artefact`). After an exception nothing is left; one of the body is passed on as it is.
 
     Raises
     ------
     UsageError
-        `path` is taken (see `existing`); call `existing` first to reuse what is there.
+        `path` is taken; call `existing` first to reuse what is there. With `overwrite`, only what
+        is not ours or of another kind is in the way.
     StorageError
         No space, no rights, or another process is writing there.
     """
     path = Path(os.path.realpath(path))
     if not path.name:
-        raise UsageError(f"{path} can't be the name of a new {kind}")
-    with storage_errors(f"write {path}"):
-        if existing(path, kind, fingerprint, overwrite=overwrite) is not None:
-            raise UsageError(f"{path} already holds this {kind}")
+        raise UsageError(f"{path} can't be the name of {in_words(kind)}")
+    writing = f"write {path}"
+    _check_free(path, kind, fingerprint, overwrite=overwrite)
+    with storage_errors(writing):
         path.parent.mkdir(parents=True, exist_ok=True)
         _sweep(path)
-        with _locked_folder(path.with_name(f".{path.name}.partial")) as partial:
-            staging = Staging(partial)
-            yield staging
-            files = {f.name: _settle(f) for f in sorted(partial.iterdir()) if f.name != _LOCK}
-            raw = manifest_bytes(kind, fingerprint, staging.body, files)
-            write_durably(partial / MANIFEST, raw)
-            sync_folder(partial)
-            if existing(path, kind, fingerprint, overwrite=overwrite) is not None:
-                raise UsageError(f"{path} was built by another process meanwhile")
+    with _locked_folder(path.with_name(f".{path.name}.partial"), writing) as partial:
+        staging = Staging(partial)
+        yield staging
+        with storage_errors(writing):
+            _seal(staging, kind, fingerprint)
+            _check_free(path, kind, fingerprint, overwrite=overwrite)
             _move_into_place(partial, path)
+    with storage_errors(writing):
         (path / _LOCK).unlink(missing_ok=True)
         sync_folder(path.parent)
         _sweep(path)
+
+
+def _check_free(path: Path, kind: str, fingerprint: str, *, overwrite: bool) -> None:
+    if overwrite:
+        _manifest_at(path, kind)
+    elif existing(path, kind, fingerprint) is not None:
+        raise UsageError(f"{path} already holds just this; nothing is to be built")
+
+
+def _seal(staging: Staging, kind: str, fingerprint: str) -> None:
+    """Flush the files to disk, and write the manifest that names them."""
+    plain = [f for f in sorted(staging.folder.iterdir()) if f.is_symlink() or not f.is_dir()]
+    files = {f.name: _settle(f) for f in plain if f.name != _LOCK}
+    raw = manifest_bytes(kind, fingerprint, staging.body, files)
+    write_durably(staging.folder / MANIFEST, raw)
+    sync_folder(staging.folder)
+
+
+def link_artefact(source: Path, target: Path) -> None:
+    """Make a second artefact of the same files; they are copied where links can't be had.
+
+    Parameters
+    ----------
+    source
+        A whole artefact.
+    target
+        A folder that doesn't exist.
+
+    Raises
+    ------
+    StorageError
+        No space or no rights.
+    """
+    with storage_errors(f"write {target}"):
+        target.mkdir(parents=True)
+        for name in (*read_manifest(source).files, MANIFEST):
+            try:
+                (target / name).hardlink_to(source / name)
+            except OSError:
+                shutil.copyfile(source / name, target / name)
+                with open_regular(target / name) as file:
+                    os.fsync(file.fileno())
+        sync_folder(target)
+        sync_folder(target.parent)
 
 
 @contextlib.contextmanager
@@ -138,17 +203,41 @@ def working_folder(path: Path) -> Generator[Path]:
     path = Path(os.path.realpath(path))
     with storage_errors(f"work in {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _locked_folder(path) as folder:
-            yield folder
-            shutil.rmtree(folder, ignore_errors=True)
+    with _locked_folder(path, f"work in {path}") as folder:
+        yield folder
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _locked_folder(folder: Path) -> Generator[Path]:
+def _locked_folder(folder: Path, action: str) -> Generator[Path]:
     """Make `folder` empty and ours alone; after an exception it is gone.
 
     The lock is a file inside, so that it moves along when the folder is renamed, and ends with
-    this process at the latest. A folder with neither lock nor manifest was never ours.
+    this process at the latest.
+    """
+    with storage_errors(action):
+        descriptor = _lock_folder(folder)
+    try:
+        with storage_errors(action):
+            for leftover in folder.iterdir():
+                if leftover.name != _LOCK:
+                    _remove(leftover)
+        yield folder
+    except BaseException:
+        if _is_open_as(descriptor, folder / _LOCK):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _lock_folder(folder: Path) -> int:
+    """Return the locked descriptor of `folder`, which is made where it isn't there.
+
+    Raises
+    ------
+    StorageError
+        Another process holds it, or it has neither lock nor manifest: it was never ours.
     """
     descriptor = -1
     while descriptor < 0:
@@ -157,17 +246,7 @@ def _locked_folder(folder: Path) -> Generator[Path]:
             raise StorageError(f"{folder} is in the way and not ours; remove it")
         folder.mkdir(exist_ok=True)
         descriptor = _try_lock(folder / _LOCK)
-    try:
-        for leftover in folder.iterdir():
-            if leftover.name != _LOCK:
-                _remove(leftover)
-        yield folder
-    except BaseException:
-        if _is_open_as(descriptor, folder / _LOCK):
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-    finally:
-        os.close(descriptor)
+    return descriptor
 
 
 def _try_lock(path: Path) -> int:
@@ -236,10 +315,10 @@ def _move_into_place(partial: Path, path: Path) -> None:
 def _sweep(path: Path) -> None:
     """Remove what `path` was replaced from, now or by a process that was killed at it."""
     for old in path.parent.glob(f".{glob.escape(path.name)}.old-*"):
-        entries = sorted(old.iterdir(), key=lambda entry: entry.name == MANIFEST)
-        if entries and entries[-1].name != MANIFEST:
-            continue  # not ours: the manifest goes last
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # no folder, or another process is at it
+            entries = sorted(old.iterdir(), key=lambda entry: entry.name == MANIFEST)
+            if entries and entries[-1].name != MANIFEST:
+                continue  # not ours: the manifest goes last
             for entry in entries:
                 _remove(entry)
             old.rmdir()
@@ -263,7 +342,7 @@ def publish_file(path: Path) -> Generator[Path]:
     """Write a single file so that it appears at `path` whole, or not at all.
 
     Yields a path beside it to write to. What was at `path` stays until the new file takes its
-    place in one step.
+    place in one step. An exception of the body is passed on as it is.
 
     Raises
     ------
@@ -271,21 +350,25 @@ def publish_file(path: Path) -> Generator[Path]:
         No space, no rights, or another process is writing there.
     """
     path = Path(os.path.realpath(path))
-    with storage_errors(f"write {path}"):
+    writing = f"write {path}"
+    partial = path.with_name(f".{path.name}.partial")
+    descriptor = -1
+    with storage_errors(writing):
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.partial")
-        descriptor = -1
         while descriptor < 0:
             descriptor = _try_lock(partial)
-        try:
+    try:
+        with storage_errors(writing):
             os.ftruncate(descriptor, 0)
-            yield partial
+        yield partial
+        with storage_errors(writing):
             with open_regular(partial) as file:
                 os.fsync(file.fileno())
             partial.replace(path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
-        finally:
-            os.close(descriptor)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
+    with storage_errors(writing):
         sync_folder(path.parent)

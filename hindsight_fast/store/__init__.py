@@ -9,13 +9,14 @@ A store has two identities: `content_id` (ordered ids and texts; what vectors de
 `facts_id` (dates, venues, citations, status; what impact depends on).
 """
 
-from hindsight_fast.store._build import build_store
+from hindsight_fast.store._build import build_store, tally
 from hindsight_fast.store._identity import content_id, facts_id
-from hindsight_fast.store._read import UNDATED, Store, Vectors, days
-from hindsight_fast.store._verify import check_unit_rows, verify_store
+from hindsight_fast.store._read import UNDATED, Store, Vectors, days, is_encoder_name
+from hindsight_fast.store._verify import UNIT_TOLERANCE, check_unit_rows, verify_store
 
 __all__ = [
     "UNDATED",
+    "UNIT_TOLERANCE",
     "Store",
     "Vectors",
     "build_store",
@@ -23,5 +24,7 @@ __all__ = [
     "content_id",
     "days",
     "facts_id",
+    "is_encoder_name",
+    "tally",
     "verify_store",
 ]

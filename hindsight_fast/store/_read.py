@@ -15,18 +15,23 @@ from hindsight_fast.storage import Manifest, map_array, open_with, storage_error
 from hindsight_fast.store._lookup import Lookup
 
 KIND = "store"
-VECTORS_KIND = "vectors"
+VECTORS_KIND = VECTORS_FOLDER = "vectors"
 PAPERS, REJECTS = "papers.parquet", "rejects.parquet"
 DATES, CITATIONS, VECTORS = "dates.npy", "citations.npy", "vectors.npy"
 UNDATED = np.iinfo(np.int32).max
 MAX_PAPERS = 2**31 - 1
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_ENCODER = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _EPOCH = dt.date(1970, 1, 1)
 
 
 def days(date: dt.date) -> int:
     """Return the number of days since 1970-01-01."""
     return (date - _EPOCH).days
+
+
+def is_encoder_name(text: str) -> bool:
+    """Tell whether this can be the name of an encoder, and of the folder of its vectors."""
+    return _ENCODER.fullmatch(text) is not None
 
 
 class Vectors:
@@ -165,12 +170,7 @@ class Store:
 
     def encoders(self) -> list[str]:
         """Return the names of the encoders whose vectors are here."""
-        folder = self.path / "vectors"
-        with storage_errors(f"read {folder}"):
-            if not folder.is_dir():
-                return []
-            found = [f.name for f in folder.iterdir() if (f / "manifest.json").exists()]
-        return sorted(name for name in found if _NAME.fullmatch(name))
+        return encoders_in(self.path)
 
     def vectors_folder(self, encoder: str) -> Path:
         """Return where the vectors of an encoder belong.
@@ -180,9 +180,9 @@ class Store:
         UsageError
             That is no name of an encoder.
         """
-        if not _NAME.fullmatch(encoder):
+        if not is_encoder_name(encoder):
             raise UsageError(f"{encoder!r} is no name of an encoder")
-        return self.path / "vectors" / encoder
+        return self.path / VECTORS_FOLDER / encoder
 
     def vectors(self, encoder: str | None = None) -> Vectors:
         """Open the vectors of an encoder, which may be left out where there is just one.
@@ -211,11 +211,24 @@ class Store:
                 f"{self.path} has no vectors of {encoder} (it has: {listed}); make them with "
                 f"`hindsight-fast embed {self.path} --encoder {encoder}`"
             )
-        return open_with(
-            folder,
-            VECTORS_KIND,
-            lambda manifest: Vectors(folder, manifest, self.content_id, self.n),
-        )
+        return open_vectors(folder, self.content_id, self.n)
+
+
+def encoders_in(store: Path) -> list[str]:
+    """Return the names of the encoders whose vectors are in the folder of a store."""
+    folder = store / VECTORS_FOLDER
+    with storage_errors(f"read {folder}"):
+        if not folder.is_dir():
+            return []
+        found = [f.name for f in folder.iterdir() if (f / "manifest.json").exists()]
+    return sorted(name for name in found if is_encoder_name(name))
+
+
+def open_vectors(folder: Path, content_id: str, n: int) -> Vectors:
+    """Open the vectors of `n` papers with just these ids and texts."""
+    return open_with(
+        folder, VECTORS_KIND, lambda manifest: Vectors(folder, manifest, content_id, n)
+    )
 
 
 def _identity(path: Path) -> tuple[int, int]:
