@@ -3,7 +3,6 @@
 import datetime as dt
 import hashlib
 import json
-import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,15 +13,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 import hindsight_models as models
-from hindsight_fast.config import fingerprint
+from hindsight_fast.config import fingerprint, usable_threads
 from hindsight_fast.errors import EncoderError
-from hindsight_fast.storage import create_array, home, publish
-from hindsight_fast.store import Store, Vectors
+from hindsight_fast.storage import create_array, existing, home, publish, storage_errors
+from hindsight_fast.store import Store, Vectors, is_encoder_name
 
 __all__ = [
     "Encoder",
+    "download_size",
     "embed_store",
     "encode_texts",
+    "engine",
     "get_model",
     "installed_models",
     "known_models",
@@ -34,7 +35,6 @@ __all__ = [
 TYPICAL_TOKENS = 256
 """Length of an idea or abstract, for what encoding one costs."""
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _CHUNK = 16_384  # papers read and encoded at a time
 
 
@@ -59,10 +59,17 @@ class Encoder:
         Length of a vector.
     device : str
         What it really runs on.
+    threads : int
+        Batches computed at once.
     theta : float
         The similarity of a match that the card recommends.
     flops_per_text : float
-        Floating-point operations of a text of `TYPICAL_TOKENS` tokens, about.
+        Floating-point operations of a text of `TYPICAL_TOKENS` tokens, about; 0 if unknown.
+
+    Raises
+    ------
+    EncoderError
+        The folder is no model or not whole, or the engine or the device can't be had.
     """
 
     def __init__(self, folder: Path, *, device: str = "auto", threads: int | None = None) -> None:
@@ -71,7 +78,7 @@ class Encoder:
         self.card = self._inner.card
         self.name, self.dim, self.theta = self.card.name, self.card.dim, self.card.theta
         self.fingerprint = self.card.fingerprint()
-        self.device = self._inner.device
+        self.device, self.threads = self._inner.device, self._inner.threads
         self.flops_per_text = _flops(folder, min(TYPICAL_TOKENS, self.card.max_tokens))
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
@@ -93,6 +100,11 @@ class Encoder:
         ----------
         progress
             Called with the number of texts done since the last call.
+
+        Raises
+        ------
+        EncoderError
+            The model failed.
         """
         with _translated():
             return self._inner.encode_counted(pairs, progress)
@@ -117,6 +129,18 @@ def _flops(folder: Path, tokens: int) -> float:
     return 2.0 * tokens * weights + 4.0 * layers * width * tokens**2
 
 
+def engine() -> str:
+    """Return what computes: the version of onnxruntime, and the devices that it was built for.
+
+    Raises
+    ------
+    EncoderError
+        It is not installed; the message says how to.
+    """
+    with _translated():
+        return models.engine_facts()
+
+
 def models_home() -> Path:
     """Return the folder in which models are kept."""
     return home() / "models"
@@ -125,7 +149,7 @@ def models_home() -> Path:
 def installed_models() -> list[str]:
     """Return the names of the models that are here."""
     found = models_home().glob("*/card.json")
-    return sorted(card.parent.name for card in found if _NAME.fullmatch(card.parent.name))
+    return sorted(card.parent.name for card in found if is_encoder_name(card.parent.name))
 
 
 def known_models() -> list[dict[str, Any]]:
@@ -153,6 +177,11 @@ def known_models() -> list[dict[str, Any]]:
     return rows
 
 
+def download_size(name: str) -> int:
+    """Return the bytes that fetching a model costs; 0 where it is not one that can be fetched."""
+    return models.KNOWN[name].download_bytes if name in models.KNOWN else 0
+
+
 def get_model(name: str) -> tuple[Path, bool]:
     """Fetch a known model into `models_home()`; returns its folder and whether it was fetched.
 
@@ -160,19 +189,22 @@ def get_model(name: str) -> tuple[Path, bool]:
     ------
     EncoderError
         It is not known, or could not be fetched or proven.
+    StorageError
+        No space or no rights.
     """
     was_here = name in installed_models()
-    with _translated():
+    with storage_errors(f"write {models_home() / name}"), _translated():
         return models.get(name, models_home()), not was_here
 
 
 def verify_model(name_or_path: str | Path) -> dict[str, Any]:
-    """Check all bytes of a model, and its golden vectors.
+    """Check all bytes of a model, and its golden vectors by each of its graphs.
 
     Returns
     -------
     dict
-        name, folder, fingerprint, n_golden and worst_cosine (of computed to golden vectors).
+        name, folder, fingerprint, n_golden and worst_cosine (of computed to golden vectors; None
+        where n_golden is 0).
 
     Raises
     ------
@@ -181,16 +213,13 @@ def verify_model(name_or_path: str | Path) -> dict[str, Any]:
     """
     folder = find_model(name_or_path)
     with _translated():
-        card = models.verify(folder)
-    found = Encoder(folder, device="cpu").encode([(g.head, g.body) for g in card.golden])
-    golden = np.array([g.vector for g in card.golden], np.float64).reshape(found.shape)
-    cosines = (golden * found).sum(1) / np.maximum(np.linalg.norm(golden, axis=1), 1e-30)
+        proof = models.verify(folder)
     return {
-        "name": card.name,
+        "name": proof.card.name,
         "folder": str(folder),
-        "fingerprint": card.fingerprint(),
-        "n_golden": len(golden),
-        "worst_cosine": float(cosines.min(initial=1.0)),
+        "fingerprint": proof.card.fingerprint(),
+        "n_golden": proof.n_golden,
+        "worst_cosine": proof.worst_cosine,
     }
 
 
@@ -202,7 +231,7 @@ def find_model(name_or_path: str | Path) -> Path:
     EncoderError
         It is not here; the message says how to get it.
     """
-    if isinstance(name_or_path, str) and _NAME.fullmatch(name_or_path):
+    if isinstance(name_or_path, str) and is_encoder_name(name_or_path):
         folder = models_home() / name_or_path
         if folder.is_dir():
             return folder
@@ -233,8 +262,10 @@ def load_encoder(
     ------
     EncoderError
         No such model is here, it is damaged, or the device can't be had.
+    UsageError
+        Fewer than one thread was asked for.
     """
-    return Encoder(find_model(name_or_path), device=device, threads=threads)
+    return Encoder(find_model(name_or_path), device=device, threads=usable_threads(threads))
 
 
 def encode_texts(encoder: CountingEncoder, pairs: Sequence[tuple[str, str]]) -> models.Encoded:
@@ -274,7 +305,8 @@ def embed_store(
     since
         Leave out papers dated before this day.
     overwrite
-        Encode again, and replace what is there.
+        Replace vectors that are there: of another model, of other papers, or damaged. What is whole
+        and just what was asked for is kept.
     progress
         Called with the number of distinct texts done, and of all.
 
@@ -282,20 +314,21 @@ def embed_store(
     ------
     UsageError
         Vectors of another model under the same name, or of fewer papers, are there.
+    ArtefactError
+        The store is damaged, or was replaced meanwhile; or, without `overwrite`, the vectors that
+        are there are damaged or belong to other papers.
     StorageError
         No space, no rights, or another process is encoding.
     EncoderError
         The model failed.
     """
     folder = store.vectors_folder(encoder.name)
-    if not overwrite and encoder.name in store.encoders():
-        there = store.vectors(encoder.name)
-        covered = there.since is None or (since is not None and there.since <= since)
-        if there.encoder_fingerprint == encoder.fingerprint and covered:
-            return there
+    mark = fingerprint([store.content_id, encoder.name, encoder.fingerprint, since])
+    there = _vectors_there(store, encoder, since, mark, overwrite=overwrite)
+    if there is not None:
+        return there
     plan = _plan(store, since)
-    identity = [store.content_id, encoder.name, encoder.fingerprint, since]
-    with publish(folder, "vectors", fingerprint(identity), overwrite=overwrite) as staging:
+    with publish(folder, "vectors", mark, overwrite=overwrite) as staging:
         array = create_array(staging.folder / "vectors.npy", np.float32, (store.n, encoder.dim))
         totals = _fill(array, store, encoder, plan, progress)
         staging.body |= totals | {
@@ -314,6 +347,23 @@ def embed_store(
             "n_texts": len(plan.first),
         }
     return store.vectors(encoder.name)
+
+
+def _vectors_there(
+    store: Store, encoder: Encoder, since: dt.date | None, mark: str, *, overwrite: bool
+) -> Vectors | None:
+    """The vectors that are there, if they are to stay."""
+    if overwrite:
+        folder = store.vectors_folder(encoder.name)
+        if existing(folder, "vectors", mark, overwrite=True) is None:
+            return None
+        there = store.vectors(encoder.name)
+        return there if there.theta == encoder.theta else None  # a card's newer theta is wanted
+    if encoder.name not in store.encoders():
+        return None
+    there = store.vectors(encoder.name)
+    covered = there.since is None or (since is not None and there.since <= since)
+    return there if there.encoder_fingerprint == encoder.fingerprint and covered else None
 
 
 class _Plan(NamedTuple):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import hindsight_models as models
 from hindsight_fast import encoding
 from hindsight_fast.encoding import Encoder, embed_store, encode_texts, load_encoder
-from hindsight_fast.errors import ArtefactError, EncoderError, UsageError
+from hindsight_fast.errors import ArtefactError, EncoderError, StorageError, UsageError
 from hindsight_fast.store import Store, build_store, verify_store
 from paper_tables import paper, table
 from tiny_model import tiny_model
@@ -89,12 +89,70 @@ def test_chunks_do_not_matter(
     tmp_path: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [paper(i, title=f"t {i % 7}", abstract=f"a {i % 5}") for i in range(60)]
-    store = build_store(table(rows), tmp_path / "store")
-    whole = np.array(embed_store(store, encoder).array)
+    one, two = (build_store(table(rows), tmp_path / name) for name in ("one", "two"))
+    whole = embed_store(one, encoder)
     monkeypatch.setattr(encoding, "_CHUNK", 7)
-    parts = embed_store(store, encoder, overwrite=True)
-    np.testing.assert_array_equal(parts.array, whole)
+    parts = embed_store(two, encoder)
+    np.testing.assert_array_equal(parts.array, whole.array)
     assert parts.manifest.integer("n_texts") == 35
+
+
+def test_vectors_that_are_right_are_kept_in_spite_of_overwrite(tmp_path: Path, model: Path) -> None:
+    counting = Counting(model, device="cpu")
+    store = build_store(table(ROWS), tmp_path / "store")
+    embed_store(store, counting)
+    store = build_store(table(ROWS), tmp_path / "store", overwrite=True)
+    whole = np.array(embed_store(store, counting, overwrite=True).array)
+    assert counting.n_texts == 3
+    file = store.vectors_folder("tiny") / "vectors.npy"
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    with pytest.raises(ArtefactError):
+        embed_store(store, counting)
+    np.testing.assert_array_equal(embed_store(store, counting, overwrite=True).array, whole)
+    assert counting.n_texts == 6
+    counting.theta = 0.5  # of a newer card: the vectors are to recommend it
+    assert embed_store(store, counting, overwrite=True).theta == 0.5
+
+
+def rebuilt(store: Store, number: int, **facts: object) -> Store:
+    """The store again, with other facts of one paper."""
+    rows = [row | facts if i == number else row for i, row in enumerate(ROWS)]
+    return build_store(table(rows), store.path, overwrite=True)
+
+
+def test_vectors_outlive_fresh_counts(tmp_path: Path, encoder: Encoder) -> None:
+    store = build_store(table(ROWS), tmp_path / "store")
+    old = embed_store(store, encoder)
+    fresh = rebuilt(store, 0, citations=999, venue="ICML", citations_as_of=dt.date(2026, 1, 1))
+    assert fresh.facts_id != store.facts_id
+    assert fresh.vectors("tiny").fingerprint == old.fingerprint
+    np.testing.assert_array_equal(fresh.vectors().array, old.array)
+    assert "vectors of tiny" in verify_store(store.path)
+    assert {f.name for f in tmp_path.iterdir()} == {"store"}
+    (store.path / "dates.npy").write_bytes(b"cut")
+    assert rebuilt(store, 0, citations=999, venue="ICML", citations_as_of=dt.date(2026, 1, 1))
+    assert "vectors of tiny" in verify_store(store.path)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"title": "Other"}, {"date": dt.date(2023, 6, 2), "id": "p0"}, {"status": "retracted"}],
+)
+def test_vectors_of_what_is_encoded_otherwise_go(
+    tmp_path: Path, encoder: Encoder, facts: dict[str, object]
+) -> None:
+    store = build_store(table(ROWS), tmp_path / "store")
+    embed_store(store, encoder)
+    assert rebuilt(store, 0, **facts).encoders() == []
+
+
+def test_damaged_vectors_are_not_taken_over(tmp_path: Path, encoder: Encoder) -> None:
+    store = build_store(table(ROWS), tmp_path / "store")
+    embed_store(store, encoder)
+    (store.vectors_folder("tiny") / "vectors.npy").write_bytes(b"cut")
+    store = rebuilt(store, 0, citations=999)
+    assert store.encoders() == []
+    assert embed_store(store, encoder).array.any()
 
 
 def test_since_leaves_older_papers_out(tmp_path: Path, encoder: Encoder) -> None:
@@ -230,9 +288,45 @@ def test_models_are_found_by_name_or_folder(
     rows = {row["name"]: row for row in encoding.known_models()}
     assert rows["tiny"]["installed"] and rows["tiny"]["dim"] == 32
     assert not rows["minilm"]["installed"]
-    assert encoding.verify_model("tiny")["worst_cosine"] == 1.0
+    facts = encoding.verify_model("tiny")
+    assert (facts["n_golden"], facts["worst_cosine"]) == (0, None)
     (tmp_path / "models" / "tiny" / "tokenizer.json").write_text("{}")
     with pytest.raises(EncoderError, match=r"tokenizer\.json"):
         load_encoder("tiny")
     with pytest.raises(EncoderError, match="no encoder is known"):
         encoding.get_model("unheard-of")
+
+
+def test_the_engine_is_named_or_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert encoding.engine().startswith("onnxruntime 1.")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(EncoderError, match="pip install 'hindsight-fast"):
+        encoding.engine()
+
+
+def test_a_disk_that_refuses_a_model_is_no_fault_of_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HINDSIGHT_HOME", str(tmp_path / "file"))
+    with pytest.raises(StorageError, match=r"could not write .*minilm"):
+        encoding.get_model("minilm")
+
+
+def test_threads_are_those_that_the_process_may_use(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int | None] = []
+
+    def usable(threads: int | None) -> int:
+        asked.append(threads)
+        return 1
+
+    monkeypatch.setattr(encoding, "usable_threads", usable)
+    pairs = [("a", "b")]
+    encoder = load_encoder(model, device="cpu", threads=64)
+    assert asked == [64] and encoder.encode(pairs).shape == (1, 32)
+    assert encoder.threads == 1
+    monkeypatch.undo()
+    with pytest.raises(UsageError, match="--threads 0"):
+        load_encoder(model, device="cpu", threads=0)

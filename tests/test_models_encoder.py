@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from hindsight_models import Encoder, ModelError, load
 from hindsight_models.batches import fill, plan_cpu, plan_cuda
 from hindsight_models.card import GRAPH_FILE
 from reference import bert_vector, load_tensors
+from test_models_folder import foreign
 from tiny_model import minilm_folder, tiny_model, vocabulary
 
 WORDS = [
@@ -228,6 +230,13 @@ def test_threads_are_clamped_to_what_the_process_may_use(folder: Path) -> None:
         load(folder, device="cpu", threads=0)
 
 
+def test_where_the_system_has_no_affinity_all_processors_may_be_used(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert load(folder, device="cpu").threads == os.cpu_count()
+
+
 def test_a_model_that_gives_no_unit_vector_is_named_with_the_text(tmp_path: Path) -> None:
     folder = tiny_model(tmp_path / "good")
     weights = load_tensors(folder / "model.safetensors")
@@ -236,6 +245,19 @@ def test_a_model_that_gives_no_unit_vector_is_named_with_the_text(tmp_path: Path
     broken = tiny_model(tmp_path / "nan", weights=tmp_path / "nan.safetensors")
     with pytest.raises(ModelError, match="text 2 got a vector of norm nan"):
         load(broken, device="cpu").encode([("b", ""), ("model", ""), ("a", "")])
+
+
+def test_a_length_that_would_move_matches_is_no_unit_vector(tmp_path: Path) -> None:
+    folder = tiny_model(tmp_path)
+    model = onnx.ModelProto.FromString((folder / GRAPH_FILE).read_bytes())
+    last = next(node for node in model.graph.node if "vectors" in node.output)
+    last.output[0] = "unit"
+    factor = onnx.numpy_helper.from_array(np.array([1.00005], np.float32), "factor")
+    model.graph.initializer.append(factor)
+    model.graph.node.append(onnx.helper.make_node("Mul", ["unit", "factor"], ["vectors"]))
+    foreign(folder, GRAPH_FILE, model.SerializeToString())
+    with pytest.raises(ModelError, match=r"norm 1\.0000\d+, not 1"):
+        load(folder, device="cpu").encode([("a", "b")])
 
 
 # Devices -----------------------------------------------------------------------------------------
@@ -263,6 +285,6 @@ def test_cuda_that_is_not_there_is_an_error(
 
 def test_a_graph_that_is_no_graph_is_refused(tmp_path: Path) -> None:
     folder = tiny_model(tmp_path)
-    (folder / GRAPH_FILE).write_bytes(b"not a graph")
-    with pytest.raises(ModelError, match="damaged"):
+    foreign(folder, GRAPH_FILE, b"not a graph")
+    with pytest.raises(ModelError, match="can't be loaded by onnxruntime"):
         load(folder, device="cpu")

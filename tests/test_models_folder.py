@@ -4,6 +4,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import pytest
 
 import hindsight_models
 from hindsight_models import KNOWN, Card, ModelError, Recipe, load, verify
-from hindsight_models.card import GRAPH_FILE, Golden
+from hindsight_models.card import FUSED_FILE, GRAPH_FILE, Golden
 from hindsight_models.export import Facts, export
 from hindsight_models.fetch import fetch, get
 from make_golden import golden_vectors
@@ -183,12 +184,25 @@ def test_a_card_with_the_wrong_dimension_is_refused(tmp_path: Path) -> None:
 
 def test_verify_proves_golden_vectors(tmp_path: Path) -> None:
     folder = tiny_model(tmp_path)
+    assert verify(folder)[1:] == (0, None)
     right = load(folder, device="cpu").encode([("a", "b")])[0]
     export(folder, FACTS, (Golden("a", "b", tuple(right.tolist())),))
-    assert verify(folder).name == "tiny"
+    proof = verify(folder)
+    assert (proof.card.name, proof.n_golden) == ("tiny", 1)
+    assert proof.worst_cosine == pytest.approx(1, abs=1e-6)
     turned = right + np.float32(0.01) * np.roll(right, 1)
     export(folder, FACTS, (Golden("a", "b", tuple(turned.tolist())),))
     with pytest.raises(ModelError, match=r"cosine 0\.9999"):
+        verify(folder)
+
+
+def test_verify_proves_the_fused_graph_too(tmp_path: Path) -> None:
+    folder = tiny_model(tmp_path / "model")
+    vector = load(folder, device="cpu").encode([("a graph", "b")])[0]
+    export(folder, FACTS, (Golden("a graph", "b", tuple(vector.tolist())),))
+    other = tiny_model(tmp_path / "other", pooling="cls")
+    foreign(folder, FUSED_FILE, (other / FUSED_FILE).read_bytes())
+    with pytest.raises(ModelError, match="cosine"):
         verify(folder)
 
 
@@ -231,7 +245,7 @@ def test_a_fetched_model_is_whole_and_stays(tmp_path: Path, recipe: Recipe) -> N
     home = tmp_path / "home" / "models"
     folder = fetch(recipe, home)
     assert folder == home / "tiny"
-    assert verify(folder).golden == recipe.golden
+    assert verify(folder).card.golden == recipe.golden
     before = (folder / "card.json").stat().st_mtime_ns
     assert fetch(recipe, home) == folder
     assert (folder / "card.json").stat().st_mtime_ns == before
@@ -241,7 +255,7 @@ def test_a_fetched_model_is_whole_and_stays(tmp_path: Path, recipe: Recipe) -> N
 def test_a_damaged_model_is_fetched_again(tmp_path: Path, recipe: Recipe) -> None:
     folder = fetch(recipe, tmp_path / "home")
     cut(folder / "model.safetensors")
-    assert verify(fetch(recipe, tmp_path / "home")).name == "tiny"
+    assert verify(fetch(recipe, tmp_path / "home")).card.name == "tiny"
 
 
 def test_a_card_of_an_older_recipe_is_made_anew(tmp_path: Path, recipe: Recipe) -> None:
@@ -281,7 +295,7 @@ def test_a_killed_fetch_looks_like_none_and_the_next_ends_right(
     os.kill(process.pid, signal.SIGKILL)
     process.join(30)
     assert not (home / "tiny").exists()
-    assert verify(fetch(recipe, home)).name == "tiny"
+    assert verify(fetch(recipe, home)).card.name == "tiny"
     assert leftovers(home) == ["tiny"]
 
 
@@ -293,7 +307,7 @@ def test_two_fetches_at_once_both_end_right(tmp_path: Path, recipe: Recipe) -> N
     for process in processes:
         process.join(60)
     assert [process.exitcode for process in processes] == [0, 0]
-    assert verify(home / "tiny").name == "tiny"
+    assert verify(home / "tiny").card.name == "tiny"
     assert leftovers(home) == ["tiny"]
 
 
@@ -311,10 +325,21 @@ def test_an_unknown_name_is_told_the_known_ones(tmp_path: Path) -> None:
         get("minilmm", tmp_path)
 
 
-def test_a_home_that_can_not_be_written_is_an_error(tmp_path: Path) -> None:
+def test_a_home_that_can_not_be_written_is_an_error_of_the_system(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ModelError, match="can't be written"):
+    with pytest.raises(NotADirectoryError):
         get("minilm", tmp_path / "file" / "models")
+
+
+def test_a_disk_too_full_for_pip_is_an_error_of_the_system(tmp_path: Path, recipe: Recipe) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            fetch(recipe, tmp_path / "home")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert leftovers(tmp_path / "home") == []
 
 
 # What ships --------------------------------------------------------------------------------------
@@ -346,4 +371,6 @@ def test_shipped_golden_vectors_are_the_twins() -> None:
 
 
 def test_minilm_is_whole_here() -> None:
-    assert verify(minilm_folder()).golden == KNOWN["minilm"].golden
+    proof = verify(minilm_folder())
+    assert proof.card.golden == KNOWN["minilm"].golden
+    assert proof.worst_cosine is not None and proof.worst_cosine > 0.999999

@@ -1,6 +1,7 @@
 """Text to unit vectors: model cards, tokenising, ONNX sessions; export and fetch.
 
-Every failure is a `ModelError` whose message says what to do. Importing this package imports
+Every failure is a `ModelError` whose message says what to do, or, of the file system while a model
+is fetched, an OSError. Importing this package imports
 nothing heavy; each name below is loaded when first used.
 """
 
@@ -11,10 +12,23 @@ if TYPE_CHECKING:
     from hindsight_models.encoder import Encoded, Encoder, load
     from hindsight_models.errors import ModelError
     from hindsight_models.fetch import get
-    from hindsight_models.folder import verify
+    from hindsight_models.folder import Proof, verify
     from hindsight_models.known import KNOWN, Recipe
+    from hindsight_models.session import engine_facts
 
-__all__ = ["KNOWN", "Card", "Encoded", "Encoder", "ModelError", "Recipe", "get", "load", "verify"]
+__all__ = [
+    "KNOWN",
+    "Card",
+    "Encoded",
+    "Encoder",
+    "ModelError",
+    "Proof",
+    "Recipe",
+    "engine_facts",
+    "get",
+    "load",
+    "verify",
+]
 
 _HOMES = {
     "Card": "card",
@@ -23,9 +37,11 @@ _HOMES = {
     "load": "encoder",
     "ModelError": "errors",
     "get": "fetch",
+    "Proof": "folder",
     "verify": "folder",
     "KNOWN": "known",
     "Recipe": "known",
+    "engine_facts": "session",
 }
 
 

@@ -19,6 +19,7 @@ from hindsight_models.tokenizing import Tokenizer, Tokens
 
 _CHUNK = 256  # texts tokenised and sorted together; few, so that the first batch soon starts
 _WAITING = 64  # batches that may wait for a runner
+UNIT_TOLERANCE = 1e-5  # float32 rounding leaves 1e-6; an error of 1e-3 would move matches
 
 
 class Encoded(NamedTuple):
@@ -53,7 +54,10 @@ class Encoder:
     device
         "cpu", "cuda", "cuda:N" or "auto".
     threads
-        Batches computed at once on the CPU; at most, and by default, what the process may use.
+        Batches computed at once on the CPU; at most, and by default, the processors that the
+        process may run on.
+    fused
+        Compute with the graph made for CUDA on the CPU too, to prove it.
 
     Raises
     ------
@@ -61,15 +65,22 @@ class Encoder:
         A folder that is not whole, or a device that can't be had.
     """
 
-    def __init__(self, folder: Path, *, device: str = "auto", threads: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        device: str = "auto",
+        threads: int | None = None,
+        fused: bool = False,
+    ) -> None:
         if threads is not None and threads < 1:
             raise ModelError(f"threads is {threads}; expected at least 1")
-        usable = len(os.sched_getaffinity(0))
-        self._folder = folder
+        usable = _usable_processors()
+        self._folder, self._fused = folder, fused
         self.card = Card.read(folder)
         check_files(folder, self.card)
         self._pid = os.getpid()
-        self._session = Session(folder, device, self.card.dim)
+        self._session = Session(folder, device, self.card.dim, fused=fused)
         self._tokenizer = Tokenizer(folder / TOKENIZER_FILE, self.card)
         self.threads = min(threads or usable, usable) if self.device == "cpu" else 1
 
@@ -157,7 +168,7 @@ class Encoder:
                     f"{self.name} was loaded on {self.device} before this process was forked; "
                     "load it in the process that uses it, or start processes with 'spawn'"
                 )
-            self._session = Session(self._folder, "cpu", self.dim)
+            self._session = Session(self._folder, "cpu", self.dim, fused=self._fused)
             self._tokenizer = Tokenizer(self._folder / TOKENIZER_FILE, self.card)
             self._pid = os.getpid()
         return self._session
@@ -189,15 +200,21 @@ def _run(
     ids, mask = fill(batch, [t.ids for t in tokens])
     result = session.run(ids, mask)[: len(batch.members)]
     norms = np.linalg.norm(result.astype(np.float64), axis=1)
-    wrong = ~(np.abs(norms - 1.0) < 1e-3)  # NaN is wrong too
+    wrong = ~(np.abs(norms - 1.0) < UNIT_TOLERANCE)  # NaN is wrong too
     if wrong.any():
         first = int(np.argmax(wrong))
         raise ModelError(
-            f"text {start + batch.members[first]} got a vector of norm {norms[first]}, not 1; "
+            f"text {start + batch.members[first]} got a vector of norm {norms[first]:.7g}, not 1; "
             "hindsight-fast models verify tells whether the model is whole"
         )
     vectors[[start + member for member in batch.members]] = result
     return len(batch.members)
+
+
+def _usable_processors() -> int:
+    """How many processors this process may run on; macOS doesn't tell, and has no such limit."""
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return here or 1
 
 
 def load(folder: Path, *, device: str = "auto", threads: int | None = None) -> Encoder:

