@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from hindsight_fast.config import usable_threads, versions
-from hindsight_fast.encoding import installed_models, load_encoder
+from hindsight_fast.encoding import engine, installed_models, load_encoder
 from hindsight_fast.errors import HindsightError, StorageError
 from hindsight_fast.storage import home
 
@@ -37,6 +37,7 @@ def examine() -> list[Finding]:
         "packages": _packages,
         "kernels": _kernels,
         "index": _index,
+        "inference engine": engine,
         "home": _home,
     }
     findings = [_try(what, check) for what, check in checks.items()]

@@ -141,7 +141,8 @@ def _publish(
             "versions": versions(),
             "machine": {"system": platform.platform(), "threads": scorer.threads},
         }
-        with publish_file(manifest_path(targets["scores"])) as path:
+        beside = manifest_path(targets["scores"])
+        with publish_file(beside) as path, storage_errors(f"write {beside}"):
             path.write_text(json.dumps(manifest, indent=1, allow_nan=False) + "\n", "utf-8")
     return {**manifest, "already_done": False}
 

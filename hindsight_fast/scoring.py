@@ -18,6 +18,7 @@ from hindsight_fast.idea_text import idea_texts
 from hindsight_fast.ideas import Idea, ideas_frame
 from hindsight_fast.papers.text import TEXT_VERSION
 from hindsight_fast.pool import Pool
+from hindsight_fast.store import UNIT_TOLERANCE
 from hindsight_fast.tables import TEXT_COLUMNS, matches_table, score_table
 from hindsight_kernels import Matches, match, scan
 from hindsight_models import Encoded
@@ -300,7 +301,6 @@ class Scorer:
 
 
 _TEXT_FIELDS = ("title", "problem", "method", "text")
-_UNIT_TOLERANCE = 1e-5  # far below what could move a match, far above float32's rounding
 
 
 @contextmanager
@@ -337,7 +337,7 @@ def _check_unit_rows(vectors: NDArray[np.float32], dim: int) -> None:
             f"(n, {dim}) and float32 were expected"
         )
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-    bad = np.flatnonzero(~(np.abs(norms - 1.0) <= _UNIT_TOLERANCE))  # catches NaN as well
+    bad = np.flatnonzero(~(np.abs(norms - 1.0) <= UNIT_TOLERANCE))  # catches NaN as well
     if bad.size:
         raise UsageError(
             f"vector {bad[0]} has norm {norms[bad[0]]:.4g}, and {bad.size} in all are no unit "

@@ -73,6 +73,6 @@ def verify(
     from hindsight_fast.encoding import verify_model
 
     facts = verify_model(name)
-    console.finish(
-        as_json, facts, f"{name} is whole; golden vectors agree to {facts['worst_cosine']:.7f}"
-    )
+    worst = facts["worst_cosine"]
+    proof = "it has no golden vectors" if worst is None else f"golden vectors agree to {worst:.7f}"
+    console.finish(as_json, facts, f"{name} is whole; {proof}")
