@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hindsight_fast.encoding import load_encoder
+    from hindsight_fast.encoders import load_encoder
     from hindsight_fast.errors import HindsightError
     from hindsight_fast.ideas import Idea
     from hindsight_fast.pool import Pool
@@ -26,7 +26,7 @@ _HOMES = {
     "Pool": "pool",
     "Scorer": "scoring",
     "Store": "store",
-    "load_encoder": "encoding",
+    "load_encoder": "encoders",
 }
 
 

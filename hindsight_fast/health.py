@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from hindsight_fast.config import usable_threads, versions
-from hindsight_fast.encoding import engine, installed_models, load_encoder
+from hindsight_fast.encoders import engine, installed_models, load_encoder
 from hindsight_fast.errors import HindsightError, StorageError
 from hindsight_fast.storage import home
 

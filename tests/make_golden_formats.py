@@ -10,7 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from hindsight_fast.encoding import embed_store, load_encoder
+from hindsight_fast.encoders import load_encoder
+from hindsight_fast.encoding import embed_store
 from hindsight_fast.pool import build_pool
 from hindsight_fast.store import build_store
 from hindsight_models import load

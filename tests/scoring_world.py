@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hindsight_fast.encoding import Encoder, embed_store, load_encoder
+from hindsight_fast.encoders import Encoder, load_encoder
+from hindsight_fast.encoding import embed_store
 from hindsight_fast.index import IndexConfig
 from hindsight_fast.pool import Pool, build_pool
 from hindsight_fast.store import Store, build_store

@@ -15,8 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 import hindsight_models as models
-from hindsight_fast import encoding
-from hindsight_fast.encoding import Encoder, embed_store, encode_texts, load_encoder
+from hindsight_fast import encoders, encoding
+from hindsight_fast.encoders import Encoder, load_encoder
+from hindsight_fast.encoding import embed_store, encode_texts
 from hindsight_fast.errors import ArtefactError, EncoderError, StorageError, UsageError
 from hindsight_fast.store import Store, build_store, verify_store
 from paper_tables import paper, table
@@ -230,9 +231,9 @@ def test_killed_while_encoding_then_run_again(
     store = build_store(table([paper(i) for i in range(400)]), tmp_path / "store")
     code = (
         "import sys; from pathlib import Path; from hindsight_fast.store import Store\n"
-        "from hindsight_fast import encoding; encoding._CHUNK = 8\n"
+        "from hindsight_fast import encoders, encoding; encoding._CHUNK = 8\n"
         "report = lambda n, total: n >= 100 and print(n, flush=True)\n"
-        "model = encoding.load_encoder(Path(sys.argv[2]), device='cpu')\n"
+        "model = encoders.load_encoder(Path(sys.argv[2]), device='cpu')\n"
         "encoding.embed_store(Store.open(Path(sys.argv[1])), model, progress=report)\n"
     )
     command = [sys.executable, "-c", code, str(store.path), str(model)]
@@ -276,32 +277,32 @@ def test_models_are_found_by_name_or_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HINDSIGHT_HOME", str(tmp_path))
-    assert encoding.installed_models() == []
+    assert encoders.installed_models() == []
     with pytest.raises(EncoderError, match="`hindsight-fast models get minilm` fetches it"):
         load_encoder("minilm")
     with pytest.raises(EncoderError, match="known are minilm"):
         load_encoder("nowhere/at all")
     tiny_model(tmp_path / "models" / "tiny")
-    assert encoding.installed_models() == ["tiny"]
+    assert encoders.installed_models() == ["tiny"]
     encoder = load_encoder("tiny", device="cpu")
     assert encoder.name == "tiny" and encoder.flops_per_text > 1e6
-    rows = {row["name"]: row for row in encoding.known_models()}
+    rows = {row["name"]: row for row in encoders.known_models()}
     assert rows["tiny"]["installed"] and rows["tiny"]["dim"] == 32
     assert not rows["minilm"]["installed"]
-    facts = encoding.verify_model("tiny")
+    facts = encoders.verify_model("tiny")
     assert (facts["n_golden"], facts["worst_cosine"]) == (0, None)
     (tmp_path / "models" / "tiny" / "tokenizer.json").write_text("{}")
     with pytest.raises(EncoderError, match=r"tokenizer\.json"):
         load_encoder("tiny")
     with pytest.raises(EncoderError, match="no encoder is known"):
-        encoding.get_model("unheard-of")
+        encoders.get_model("unheard-of")
 
 
 def test_the_engine_is_named_or_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert encoding.engine().startswith("onnxruntime 1.")
+    assert encoders.engine().startswith("onnxruntime 1.")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(EncoderError, match="pip install 'hindsight-fast"):
-        encoding.engine()
+        encoders.engine()
 
 
 def test_a_disk_that_refuses_a_model_is_no_fault_of_the_model(
@@ -310,7 +311,7 @@ def test_a_disk_that_refuses_a_model_is_no_fault_of_the_model(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HINDSIGHT_HOME", str(tmp_path / "file"))
     with pytest.raises(StorageError, match=r"could not write .*minilm"):
-        encoding.get_model("minilm")
+        encoders.get_model("minilm")
 
 
 def test_threads_are_those_that_the_process_may_use(
@@ -322,7 +323,7 @@ def test_threads_are_those_that_the_process_may_use(
         asked.append(threads)
         return 1
 
-    monkeypatch.setattr(encoding, "usable_threads", usable)
+    monkeypatch.setattr(encoders, "usable_threads", usable)
     pairs = [("a", "b")]
     encoder = load_encoder(model, device="cpu", threads=64)
     assert asked == [64] and encoder.encode(pairs).shape == (1, 32)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hindsight_fast.encoding import Encoder, embed_store, load_encoder
+from hindsight_fast.encoders import Encoder, load_encoder
+from hindsight_fast.encoding import embed_store
 from hindsight_fast.errors import ArtefactError, HindsightError, StorageError, UsageError
 from hindsight_fast.index import IndexConfig
 from hindsight_fast.papers import venues

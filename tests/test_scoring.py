@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hindsight_fast import Idea, Pool, Scorer
-from hindsight_fast.encoding import load_encoder
+from hindsight_fast.encoders import load_encoder
 from hindsight_fast.errors import ArtefactError, EncoderError, UsageError
 from hindsight_fast.ideas import ideas_frame
 from hindsight_fast.pool import build_pool

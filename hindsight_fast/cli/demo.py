@@ -13,7 +13,7 @@ from hindsight_fast.cli.console import Device, Json, Threads
 if TYPE_CHECKING:
     import polars as pl
 
-    from hindsight_fast.encoding import Encoder
+    from hindsight_fast.encoders import Encoder
 
 CUTOFF, UNTIL = "2023-06", "2025-12"
 
@@ -86,7 +86,7 @@ def _run(folder: Path, name: str, device: str, threads: int | None, as_json: boo
 
 def _model(name: str, device: str, threads: int | None) -> "Encoder":
     """The encoder, fetched if need be: a first look should be one command."""
-    from hindsight_fast.encoding import download_size, get_model, installed_models, load_encoder
+    from hindsight_fast.encoders import download_size, get_model, installed_models, load_encoder
 
     if name == "minilm" and name not in installed_models():
         console.note(f"fetching minilm ({download_size(name) / 1e6:.0f} MB, once)")

@@ -15,7 +15,7 @@ from hindsight_fast.cli import console
 from hindsight_fast.cli.console import Device, Json, Overwrite, Threads
 
 if TYPE_CHECKING:
-    from hindsight_fast.encoding import Encoder
+    from hindsight_fast.encoders import Encoder
     from hindsight_fast.papers.schema import PaperTable
 
 
@@ -288,7 +288,7 @@ def _build_lines(table: "PaperTable") -> list[str]:
 
 
 def _load(name: str, device: str, threads: int | None) -> "Encoder":
-    from hindsight_fast.encoding import load_encoder
+    from hindsight_fast.encoders import load_encoder
 
     encoder = load_encoder(name, device=device, threads=console.threads_to_use(threads))
     console.note(f"{encoder.name} on {encoder.device}")
