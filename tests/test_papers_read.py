@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hindsight_fast.errors import DataError, HindsightError, UsageError
+from hindsight_fast.errors import DataError, HindsightError, StorageError, UsageError
 from hindsight_fast.papers import PAPER_SCHEMA, REJECT_SCHEMA, PaperTable, read_papers, venues
 
 TODAY = date(2026, 11, 30)
@@ -38,6 +38,10 @@ DATED: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"date": "2023-05-02", "venue": "CoRR"}, ("2023-05-02", "day", "first_public")),
     ({"date": "8 2022", "venue": "ijcai", "year": "2022"}, ("2022-08-01", "month", "venue")),
     ({"date": "28--30 Mar 2022", "venue": "aistats"}, ("2022-03-28", "day", "venue")),
+    ({"date": "2024-05-02", "venue": "A Journal of Things"}, ("2024-05-02", "day", "venue")),
+    ({"date": "2023-10-02", "venue": "Submitted to ICLR 2024"},
+     ("2023-10-02", "day", "first_public")),
+    ({"arxiv_id": "9901.00001", "year": 2023}, ("2023-01-01", "year", "year")),
     ({"date": "dec 2022", "venue": "emnlp", "year": "2023"}, ("2022-12-01", "month", "venue")),
     ({"year": "2024", "venue": "ICLR"}, ("2024-01-01", "year", "year")),
     ({"venue": "ICLR 2024"}, ("2024-01-01", "year", "year")),
@@ -53,7 +57,8 @@ def test_dates(tmp_path: Path, facts: dict[str, Any], expected: tuple[str, str, 
 
 
 def test_undated_stays_undated(tmp_path: Path) -> None:
-    for facts in ({}, {"date": "bad"}, {"date": "9999-12-31"}, {"year": "20"}, {"venue": "ICLR"}):
+    for facts in ({}, {"date": "bad"}, {"date": "9999-12-31"}, {"year": "20"}, {"venue": "ICLR"},
+                  {"venue": "Lecture Notes 2075"}, {"id": "9901.00001"}):  # fmt: skip
         paper = one(tmp_path, **facts)
         assert (paper["date"], paper["date_precision"], paper["date_kind"]) == (None, None, None)
 
@@ -102,6 +107,86 @@ def test_own_output_reads_back(tmp_path: Path) -> None:
     again = read_papers([tmp_path / "b.parquet"])
     assert again.papers.equals(first.papers)
     assert again.ignored == ("date_kind", "date_precision", "status")
+
+
+STORE = '{"format_version": 1, "kind": "store"}'
+
+
+def test_folders(tmp_path: Path) -> None:
+    """Only tables, at any depth; nothing hidden, nothing of ours, no folder named like a table."""
+    for name in ("a.jsonl", "deep/er/b.JSON", "other/c.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        lines(tmp_path / name, {"title": f"A title in {name}"})
+    (tmp_path / "other" / "manifest.json").write_text('{"name": "of another program"}')
+    (tmp_path / "store").mkdir()
+    read_papers([tmp_path / "a.jsonl"]).papers.write_parquet(tmp_path / "store" / "papers.parquet")
+    (tmp_path / "store" / "manifest.json").write_text(STORE)
+    for name in ("store/vectors/x", ".store.partial", "x.json"):
+        (tmp_path / name).mkdir(parents=True)
+    lines(tmp_path / "store" / "vectors" / "x" / "d.jsonl", {"title": "Ours"})
+    lines(tmp_path / ".store.partial" / "e.jsonl", {"title": "Hidden"})
+    lines(tmp_path / "deep" / ".f.jsonl", {"title": "Hidden"})
+    with pytest.raises(DataError, match=r"manifest.json has no column 'title'"):
+        read_papers([tmp_path])
+    (tmp_path / "other" / "manifest.json").unlink()
+    expected = {f"A title in {name}" for name in ("a.jsonl", "deep/er/b.JSON", "other/c.jsonl")}
+    assert set(read_papers([tmp_path]).papers["title"]) == expected
+    with pytest.raises(DataError, match="is a folder without"):
+        read_papers([tmp_path / "store"])
+
+
+def test_a_link_that_leads_nowhere_is_no_silent_gap(tmp_path: Path) -> None:
+    lines(tmp_path / "a.jsonl", {"title": "One of two"})
+    (tmp_path / "b.jsonl").symlink_to(tmp_path / "absent")
+    with pytest.raises(DataError, match=r"b.jsonl: no such file"):
+        read_papers([tmp_path])
+    (tmp_path / "b.jsonl").unlink()
+    (tmp_path / "b.jsonl").symlink_to(tmp_path / "b.jsonl")
+    with pytest.raises(StorageError, match=r"b.jsonl can't be read"):
+        read_papers([tmp_path])
+
+
+def test_files_go_by_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = lines(Path("a.jsonl"), *({"title": f"Number {i}"} for i in range(9)), "bad", {})
+    assert read_papers([path], max_bad=1).rejects["file"].to_list() == ["a.jsonl"] * 2
+    named = read_papers([path], names={path: "-"}, max_bad=1)
+    assert named.rejects["file"].to_list() == ["-"] * 2
+    table = read_papers(
+        [path, tmp_path / "a.jsonl", tmp_path], max_bad=1
+    )  # one file, spelled three ways
+    assert table.counts["n_in"] == 11 and set(table.rejects["file"]) == {"a.jsonl"}
+    with pytest.raises(DataError, match=r"^-: 2 of 11"):
+        read_papers([path], names={path: "-"}, max_bad=0)
+    path.write_text("")
+    with pytest.raises(DataError, match=r"^- is empty"):
+        read_papers([path], names={path: "-"})
+
+
+def test_malformed_is_what_its_own_column_could_not_say(tmp_path: Path) -> None:
+    arxiv, doi = "https://arxiv.org/abs/2308.13904", "https://doi.org/10.1145/x"
+    rows: list[tuple[dict[str, Any], set[str]]] = [
+        ({"doi": "10.48550/arXiv.2308.13904"}, set()),
+        ({"doi": "10.48550/arXiv.0601.0001"}, {"doi"}),
+        ({"doi": "nonsense", "url": doi}, {"doi"}),
+        ({"arxiv_id": "nonsense", "url": arxiv}, {"arxiv_id"}),
+        ({"arxiv_id": "9901.00001"}, {"arxiv_id"}),
+        ({"corpus_id": "12.0"}, set()),
+        ({"corpus_id": "12.5"}, {"corpus_id"}),
+        ({"venue": "ICLR 2075"}, set()),
+    ]
+    for facts, expected in rows:
+        path = lines(tmp_path / "a.jsonl", {"title": "A title"} | facts)
+        counts = read_papers([path], today=TODAY).counts
+        found = {name.removeprefix("malformed_") for name in counts if name.startswith("malf")}
+        assert found == expected, facts
+
+
+def test_venues_in_the_table_and_others_are_told_apart(tmp_path: Path) -> None:
+    names = ["ICLR 2024", "A Journal of Things", "Submitted to ICLR 2024", "arXiv", "Poster", None]
+    rows = [{"title": f"Number {i}", "venue": name} for i, name in enumerate(names)]
+    counts = read_papers([lines(tmp_path / "a.jsonl", *rows)]).counts
+    assert (counts["n_venues"], counts["n_venues_unlisted"]) == (1, 1)
 
 
 def test_max_bad(tmp_path: Path) -> None:

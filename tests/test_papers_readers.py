@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import tracemalloc
 from datetime import date, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import zstandard
 
 from hindsight_fast.errors import DataError, UsageError
 from hindsight_fast.papers import PaperTable, read_papers
+from hindsight_fast.papers.readers import lines, streams, tables
 
 PAPERS: list[dict[str, Any]] = [
     {"id": "1", "title": "A title, with 'signs'", "abstract": 'He said "so".\nTwice.', "year": 2023,
@@ -36,31 +39,37 @@ def csv_text(rows: list[dict[str, Any]] = PAPERS) -> str:
 
 
 def forms() -> dict[str, bytes]:
-    frame = pl.DataFrame(PAPERS, infer_schema_length=None)
-    lines, csv = json_lines(*PAPERS).encode(), csv_text().encode()
+    parquet = BytesIO()
+    pl.DataFrame(PAPERS, infer_schema_length=None).write_parquet(parquet)
+    jsonl, csv = json_lines(*PAPERS).encode(), csv_text().encode()
     return {
-        "a.jsonl": lines,
+        "a.jsonl": jsonl,
         "a.json": json.dumps(PAPERS, indent=1).encode(),
         "b.json": json.dumps({"papers": PAPERS}).encode(),
-        "lines.json": lines,
+        "lines.json": jsonl,
         "a.csv": csv,
         "bom.csv": b"\xef\xbb\xbf" + csv.replace(b"\n", b"\r\n"),
-        "bom.jsonl": b"\xef\xbb\xbf" + lines.replace(b"\n", b"\r\n\r\n"),
-        "a.jsonl.gz": gzip.compress(lines[:50]) + gzip.compress(lines[50:]),
+        "bom.jsonl": b"\xef\xbb\xbf" + jsonl.replace(b"\n", b"\r\n\r\n"),
+        "a.jsonl.gz": gzip.compress(jsonl[:50]) + gzip.compress(jsonl[50:]),
         "a.csv.zst": zstandard.compress(csv[:50]) + zstandard.compress(csv[50:]),
         "a.json.zst": zstandard.compress(json.dumps(PAPERS).encode()),
-        "wrong.csv": lines,
+        "wrong.csv": jsonl,
         "wrong.parquet": csv,
         "no_ending": csv,
-        "a.parquet": frame.serialize() and b"",  # written below
+        "a.parquet": parquet.getvalue(),
+        "one_line.json": json.dumps({row["id"]: row for row in PAPERS}).encode(),
+        "one_line_without_ending": json.dumps({"version": 1, "papers": PAPERS}).encode() + b"\n\n",
+        "pretty_without_ending": json.dumps({"papers": PAPERS}, indent=1).encode(),
+        "by_id.json": json.dumps({row["id"]: row for row in PAPERS}, indent=1).encode(),
+        "key_papers.jsonl": json_lines(*({**row, "papers": ["x"]} for row in PAPERS)).encode(),
+        "key_papers.json": json_lines(*({**row, "papers": [{"a": 1}]} for row in PAPERS)).encode(),
+        "blank_lines.csv": b"\n\n" + csv,
     }
 
 
 @pytest.mark.parametrize("name", list(forms()))
 def test_every_form_gives_the_same_table(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, forms()[name])
-    if name == "a.parquet":
-        pl.DataFrame(PAPERS, infer_schema_length=None).write_parquet(path)
     table = read_papers([path])
     expected = read_papers([write(tmp_path / "expected.jsonl", json_lines(*PAPERS))])
     assert table.papers.drop("source").equals(expected.papers.drop("source"))
@@ -115,8 +124,8 @@ def test_bad_json_lines_are_rejects(tmp_path: Path) -> None:
         b'{"abstract": "no title"}',
         b"\x00\x00",
     ]
-    lines = [good[0].encode(), *bad, good[1].encode(), b"", good[2].encode()]
-    table = read_papers([write(tmp_path / "a.jsonl", b"\n".join(lines))], max_bad=1)
+    texts = [good[0].encode(), *bad, good[1].encode(), b"", good[2].encode()]
+    table = read_papers([write(tmp_path / "a.jsonl", b"\n".join(texts))], max_bad=1)
     assert table.counts["n_in"] == len(good) + len(bad)
     assert table.papers["id"].to_list() == ["0", "1", "2"]
     found = rejects(table)
@@ -130,9 +139,9 @@ def test_bad_json_lines_are_rejects(tmp_path: Path) -> None:
 
 
 def test_one_bad_line_does_not_end_the_file(tmp_path: Path) -> None:
-    lines = [json.dumps({"id": str(i), "title": f"Number {i}"}) for i in range(200)]
-    lines[100] = '{"id": "x", "citations": NaN}'
-    table = read_papers([write(tmp_path / "a.jsonl", "\n".join(lines))])
+    texts = [json.dumps({"id": str(i), "title": f"Number {i}"}) for i in range(200)]
+    texts[100] = '{"id": "x", "citations": NaN}'
+    table = read_papers([write(tmp_path / "a.jsonl", "\n".join(texts))])
     assert (table.counts["n_papers"], table.counts["n_rejects"]) == (199, 1)
 
 
@@ -191,6 +200,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "semicolon.csv": (b"id;title\n1;a\n", "no comma"),
     "twice.csv": (b"id,id,title\n1,2,a\n", "'id' more than once"),
     "cut.json": (b'[{"title": "a"}, {"ti', "not whole JSON"),
+    "none.json": (b'{"papers": []}', "holds no record"),
     "deep.json": (b"[" * 100_000, "nested too deeply"),
     "number.json": (b"[1]", "1 of 1 records"),
     "cut.jsonl.gz": (gzip.compress(b'{"title": "a b"}\n' * 999)[:-9], "cut short"),
@@ -229,8 +239,6 @@ def test_folder_missing_and_unknown_format(tmp_path: Path) -> None:
 
 
 def test_a_very_long_line_is_a_reject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hindsight_fast.papers.readers import streams
-
     monkeypatch.setattr(streams, "LONGEST_LINE", 100)
     long = json.dumps({"title": "x" * 300})
     exact = json.dumps({"title": "y" * 87})
@@ -238,6 +246,38 @@ def test_a_very_long_line_is_a_reject(tmp_path: Path, monkeypatch: pytest.Monkey
     content = f'{{"title": "one"}}\n{long}\n{{"title": "two"}}\n'
     table = read_papers([write(tmp_path / "a.jsonl", content)])
     assert table.counts["n_papers"] == 2 and list(rejects(table)) == [2]
+    for row in ("x" * 300, f'1,"{"x" * 300}"', f'1,"a\n{"x" * 300}\nb"'):
+        text = f"id,title\n0,Number 0\n{row}\n2,Number 2\n"
+        table = read_papers([write(tmp_path / "a.csv", text)], max_bad=1)
+        assert table.papers["id"].to_list() == ["0", "2"]
+        assert list(rejects(table)) == [3] and "longer than 100 bytes" in rejects(table)[3]
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz", "a.json.zst"])
+def test_json_in_one_piece_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    content = json.dumps(PAPERS).encode()
+    packed = {"json": content, "gz": gzip.compress(content), "zst": zstandard.compress(content)}
+    path = write(tmp_path / name, packed[name.rpartition(".")[2]])
+    monkeypatch.setattr(lines, "LARGEST_JSON", len(content))
+    assert read_papers([path]).counts["n_papers"] == 2
+    monkeypatch.setattr(lines, "LARGEST_JSON", len(content) - 1)
+    with pytest.raises(DataError, match=r"holds more than .* one record per line"):
+        read_papers([path])
+
+
+def test_what_expands_enormously_is_read_in_steps(tmp_path: Path) -> None:
+    """128 MiB of spaces in 4 KiB, and never more than a part of it at once."""
+    spaces = zstandard.compress(b" " * (128 << 20))
+    path = write(tmp_path / "a.jsonl.zst", spaces + zstandard.compress(b'\n{"title": "a b"}'))
+    assert path.stat().st_size < 5_000
+    with streams.open_bytes(path) as stream:
+        tracemalloc.start()
+        n = sum(len(piece) for piece in iter(lambda: stream.read(1 << 20), b""))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert n == (128 << 20) + 17 and peak < 100 << 20
 
 
 def test_batches_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,8 +286,6 @@ def test_batches_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     parquet = tmp_path / "a.parquet"
     pl.DataFrame(rows).write_parquet(parquet)
     whole = read_papers([path]).papers.drop("source")
-    from hindsight_fast.papers.readers import tables
-
     monkeypatch.setattr(tables, "BATCH_RECORDS", 7)
     seen: list[int] = []
     assert read_papers([path], progress=seen.append).papers.drop("source").equals(whole)

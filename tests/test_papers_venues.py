@@ -18,13 +18,14 @@ MEANT = {
         "Information Processing Systems 2023, NeurIPS 2023, New Orleans, LA, USA, December 10 - 16",
     ],
     "ICLR": [
-        "ICLR (Poster)", "ICLR 2023 notable top 5%", "ICLR.cc/2024/Conference", "iclr",
+        "ICLR (Poster)", "ICLR 2023 notable top 5%", "ICLR 2023 notable-top-25%", "ICLR_2024_oral",
+        "ICLR 2024 Spotlight", "ICLR.cc/2024/Conference", "iclr",
         "The Twelfth International Conference on Learning Representations, ICLR 2024, Vienna, "
         "Austria, May 7-11, 2024",
     ],
     "ICML": [
         "Proc. of the 40th International Conference on Machine Learning", "ICML 2024, PMLR 235",
-        "In: ICML",
+        "In: ICML", "ICML.cc/2024/Conference",
     ],
     "ACL": [
         "acl", "ACL/IJCNLP", "ACL (1)",
@@ -38,22 +39,27 @@ MEANT = {
     ],
     "CVPR": [
         "IEEE/CVF Conference on Computer Vision and Pattern Recognition", "CVPR2023", "CVPR'23",
+        "cvpr23",
+        "CVPR 2024 Highlight", "CVPR 2024 (Highlights)", "CVPR 2024 Award Candidate",
         "2023 IEEE/CVF Conference on Computer Vision and Pattern Recognition (CVPR)",
     ],
-    "AAAI": ["AAAI-24", "Proceedings of the AAAI Conference on Artificial Intelligence, 38(5)"],
+    "AAAI": ["AAAI-24", "AAAI 2024 Technical Track", "AAAI vol38",
+             "Proceedings of the AAAI Conference on Artificial Intelligence, 38(5)"],
     "AIES": ["AAAI/ACM AIES", "AAAI/ACM Conference on AI, Ethics, and Society"],
     "WACV": ["Workshop on Applications of Computer Vision", "wacv"],
     "NeurIPS Datasets and Benchmarks": ["NeurIPS 2023 Datasets and Benchmarks Poster"],
     "FAccT": ["FAT*"],
     "arXiv": ["arxiv", "CoRR", "CoRR, abs/2301.00001", "arXiv preprint arXiv:2301.00001"],
     "bioRxiv": ["bioRxiv"],
+    "NAACL": ["NAACL-HLT2021", "naacl2021"],
+    "Preprint": ["preprint", "Preprints 2024"],
+    "ACL Rolling Review": ["ACL ARR 2024 June"],
 }  # fmt: skip
 OWN_NAME = [
-    "IACL", "Asian ACL", "ACL (Anticancer letters)", "Journal of ACL", "ACL ARR 2024 June",
+    "IACL", "Asian ACL", "ACL (Anticancer letters)", "Journal of ACL", "workshop2023",
+    "CC", "At ICML: /Vol-3832/paper2.pdf",
     "ICML Workshop", "ICLR 2024 Workshop X", "ICLR.cc/2024/Workshop/AGI", "AI4X @ NeurIPS 2023",
     "CVPR Workshops (CVPRW)", "CVPRW", "ICLR - Workshop", "ICML 2024 (Workshop)",
-    "Submitted to ICLR 2024", "ICLR 2024 Rejected", "ICLR 2024 Withdrawn Submission",
-    "ICLR.cc/2024/Conference/Rejected_Submission", "ICLR 2024 Conference Submission",
     "Findings of ACL", "ACL Findings", "EMNLP 2022 Findings", "CVPR Findings",
     "Findings of the Association for Computational Linguistics: EMNLP 2021",
     "EMNLP (System Demonstrations)", "Tutorial at ACL", "CVPR Companion", "AAAI Student Abstract",
@@ -61,8 +67,26 @@ OWN_NAME = [
     "International Conference on Machine Learning and Applications", "ICMLA",
     "Advances in Neural Information Processing Systems Workshop, NeurIPS 2023, New Orleans",
 ]  # fmt: skip
+UNDECIDED = [
+    "Submitted to ICLR 2024", "ICLR 2024 Rejected", "ICLR 2024 Withdrawn Submission",
+    "ICLR.cc/2024/Conference/Rejected_Submission", "ICLR 2024 Conference Submission",
+    "ICLR.cc/2024/Conference/Paper12", "ICLR.cc/2024/Conference/Submission123", "Paper12",
+    "CVPR 2024 Desk-Rejected", "NeurIPS 2023 (under review)", "Under double-blind review at ICML",
+    "ICML 2024 (not accepted)", "Withdrawal, ICLR 2021",
+]  # fmt: skip
 OTHER = {"AACL", "NAACL", "EACL", "IJCNLP", "Machine Learning", "SIGIR"}
-NOTHING = ["", " ", "undefined", "Unknown", "N/A", "null"]
+NOTHING = [
+    "",
+    " ",
+    "undefined",
+    "Unknown",
+    "N/A",
+    "null",
+    "2023",
+    "Poster",
+    "Accept (oral)",
+    "IEEE",
+]
 
 
 def _resolve(names: list[str]) -> list[str | None]:
@@ -76,8 +100,20 @@ def test_aliases(name: str, written: list[str]) -> None:
 
 def test_what_is_not_the_main_track_keeps_its_name() -> None:
     assert _resolve(OWN_NAME) == OWN_NAME
-    assert not venues.is_top(pl.Series(OWN_NAME)).any()
-    assert venues.is_known(pl.Series(OWN_NAME)).all()
+    assert not venues.is_known(pl.Series(OWN_NAME)).any()
+    assert venues.is_named(pl.Series(OWN_NAME)).all()
+
+
+def test_an_undecided_submission_names_no_venue() -> None:
+    assert _resolve(UNDECIDED) == UNDECIDED
+    for told in (venues.is_top, venues.is_known, venues.is_named):
+        assert not told(pl.Series(UNDECIDED)).any()
+
+
+def test_rank() -> None:
+    names = ["ICLR", "SIGIR", "Physical Review Letters", "arXiv", "Submitted to ICLR 2024", None]
+    assert venues.rank(pl.Series(names)).to_list() == [5, 4, 3, 2, 1, 0]
+    assert venues.rank(pl.Series([], dtype=pl.String)).to_list() == []
 
 
 def test_neighbours_of_acl_are_themselves() -> None:
@@ -106,7 +142,9 @@ def test_table_is_sound() -> None:
 
 
 def test_resolving_twice_changes_nothing() -> None:
-    once = _resolve([*OWN_NAME, *(name for written in MEANT.values() for name in written)])
+    once = _resolve(
+        [*OWN_NAME, *UNDECIDED, *(name for written in MEANT.values() for name in written)]
+    )
     assert _resolve([name or "" for name in once]) == once
 
 

@@ -86,20 +86,7 @@ def parse(texts: pl.Series, today: date) -> pl.DataFrame:
         ``malformed`` (Boolean: neither empty nor a date from 1800 to 400 days after `today`).
         ``start`` and ``precision`` are null where there is no date.
     """
-    text = pl.col("text")
-    words = text.str.strip_chars().str.replace_all(r"\s+", " ").str.to_lowercase()
-    unique = pl.DataFrame({"text": texts.unique().drop_nulls()})
-    groups = [words.str.extract_groups(pattern) for pattern in _PATTERNS]
-
-    def part(name: str) -> pl.Expr:
-        having = [g for g, p in zip(groups, _PATTERNS, strict=True) if f"(?P<{name}>" in p]
-        return pl.coalesce([group.struct.field(name) for group in having])
-
-    number = part("n").replace_strict(_MONTHS, range(1, 13), default=None, return_dtype=pl.Int32)
-    month = pl.coalesce(part("m").cast(pl.Int32), number)
-    parts = unique.with_columns(
-        year=part("y"), month=month.replace(0, None), day=part("d").cast(pl.Int32).replace(0, None)
-    ).with_columns(day=pl.when(pl.col("month").is_not_null()).then("day"))
+    parts = _parts(texts.unique().drop_nulls())
     iso = pl.format(
         "{}-{}-{}",
         "year",
@@ -113,18 +100,39 @@ def parse(texts: pl.Series, today: date) -> pl.DataFrame:
         .then(pl.lit("month"))
         .otherwise(pl.lit("year"))
     )
+    written = iso.str.to_date("%Y-%m-%d", strict=False)
     believed = pl.col("start").is_between(EARLIEST, today + FUTURE)
     known = (
-        parts.with_columns(start=iso.str.to_date("%Y-%m-%d", strict=False), precision=precision)
+        parts.select("text", "words", precision=precision, start=written)
         .with_columns(start=pl.when(believed).then("start"))
-        .with_columns(
+        .select(
+            "text",
+            "start",
             precision=pl.when(pl.col("start").is_not_null()).then("precision"),
-            malformed=pl.col("start").is_null() & (words != ""),
+            malformed=pl.col("start").is_null() & (pl.col("words") != ""),
         )
-        .select("text", "start", "precision", "malformed")
     )
     joined = pl.DataFrame({"text": texts}).join(known, on="text", how="left", maintain_order="left")
     return joined.select("start", "precision", pl.col("malformed").fill_null(False))
+
+
+def _parts(texts: pl.Series) -> pl.DataFrame:
+    """Year (String), month and day (Int32) that the first fitting pattern finds in each text."""
+    text = pl.col("text")
+    words = text.str.strip_chars().str.replace_all(r"\s+", " ").str.to_lowercase()
+    groups = [words.str.extract_groups(pattern) for pattern in _PATTERNS]
+
+    def part(name: str) -> pl.Expr:
+        having = [g for g, p in zip(groups, _PATTERNS, strict=True) if f"(?P<{name}>" in p]
+        return pl.coalesce([group.struct.field(name) for group in having])
+
+    number = part("n").replace_strict(_MONTHS, range(1, 13), default=None, return_dtype=pl.Int32)
+    month = pl.coalesce(part("m").cast(pl.Int32), number)
+    day = part("d").cast(pl.Int32).replace(0, None)
+    parts = pl.DataFrame({"text": texts}).with_columns(
+        words=words, year=part("y"), month=month.replace(0, None), day=day
+    )
+    return parts.with_columns(day=pl.when(pl.col("month").is_not_null()).then("day"))
 
 
 def end(start: pl.Expr, precision: pl.Expr) -> pl.Expr:

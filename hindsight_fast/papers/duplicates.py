@@ -13,8 +13,8 @@ Two records are the same paper where they share
   where the abstract is the same too.
 
 The group's date is chosen by `dates.choose`; its citations are the largest count of one record,
-with that record's source and day, never a sum; its venue is a top one before another known one
-before a preprint server; its abstract the longest; all else comes from the best record (DOI,
+with that record's source and day, never a sum; its venue is the one that says most
+(`venues.rank`); its abstract the longest; all else comes from the best record (DOI,
 venue, arXiv id, citations, then the smaller id), gaps filled from the next best. A retraction of
 one record retracts all.
 """
@@ -188,14 +188,28 @@ def components(n: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _one_each(papers: pl.DataFrame) -> pl.DataFrame:
     """Merge each group (column ``group``) of several records into one row of `PAPER_SCHEMA`."""
-    venue, group = papers["venue"], pl.col("group")
-    place = (
-        venues.is_top(venue).cast(pl.Int8)
-        + venues.is_known(venue).cast(pl.Int8)
-        + venue.is_not_null().cast(pl.Int8)
-    )
-    ranked = papers.with_columns(place=place).sort(
-        group,
+    ranked = _best_first(papers)
+    group = ranked.group_by("group", maintain_order=True)
+    cited = _top_of(ranked, pl.col("citations"), pl.col("citations_as_of"))
+    placed = _top_of(ranked, pl.col("place"))
+    longest = _top_of(ranked, pl.col("abstract").str.len_bytes())
+    dated = _dates(ranked)
+    taken = {
+        "citations": cited, "citations_source": cited, "citations_as_of": cited,
+        "venue": placed, "abstract": longest,
+        "date": dated, "date_precision": dated, "date_kind": dated,
+        "status": group.agg(_status()),
+    }  # fmt: skip
+    out = group.agg(pl.all().drop_nulls().first()).drop(taken)
+    for name, frame in taken.items():
+        out = out.join(frame.select("group", name), on="group", how="left", maintain_order="left")
+    return out.select(pl.col(name).cast(dtype) for name, dtype in PAPER_SCHEMA.items())
+
+
+def _best_first(papers: pl.DataFrame) -> pl.DataFrame:
+    """Order the records of each group from the best; all columns decide, never the rows' order."""
+    return papers.with_columns(place=venues.rank(papers["venue"])).sort(
+        pl.col("group"),
         pl.col("doi").is_not_null(),
         "place",
         pl.col("arxiv_id").is_not_null(),
@@ -206,37 +220,25 @@ def _one_each(papers: pl.DataFrame) -> pl.DataFrame:
         descending=[False, True, True, True, True, False] + [False] * (len(PAPER_SCHEMA) - 1),
         nulls_last=True,
     )
-    best = ranked.group_by(group, maintain_order=True)
-    first = best.agg(pl.all().drop_nulls().first())
-    cited = _top_of(ranked, pl.col("citations"), pl.col("citations_as_of"))
-    placed = _top_of(ranked, pl.col("place"))
-    longest = _top_of(ranked, pl.col("abstract").str.len_bytes())
+
+
+def _dates(ranked: pl.DataFrame) -> pl.DataFrame:
     evidence = ranked.drop_nulls("date").select(
-        group.cast(pl.Int64), start="date", precision="date_precision", kind="date_kind"
+        pl.col("group").cast(pl.Int64), start="date", precision="date_precision", kind="date_kind"
     )
-    dated = dates.choose(evidence).rename(
+    return dates.choose(evidence).rename(
         {"start": "date", "precision": "date_precision", "kind": "date_kind"}
     )
-    taken = {
-        "citations": cited, "citations_source": cited, "citations_as_of": cited,
-        "venue": placed, "abstract": longest,
-        "date": dated, "date_precision": dated, "date_kind": dated,
-    }  # fmt: skip
-    out = first.drop([*taken, "status"])
-    for name, frame in taken.items():
-        out = out.join(frame.select("group", name), on="group", how="left", maintain_order="left")
-    status = best.agg(
-        pl.when((pl.col("status") == "retracted").any())
-        .then(pl.lit("retracted"))
-        .when((pl.col("status") == "withdrawn").any())
-        .then(pl.lit("withdrawn"))
-        .when((pl.col("status") == "ok").any())
-        .then(pl.lit("ok"))
-        .otherwise(pl.lit("title_only"))
-        .alias("status")
-    )
-    out = out.join(status, on="group", maintain_order="left")
-    return out.select(pl.col(name).cast(dtype) for name, dtype in PAPER_SCHEMA.items())
+
+
+def _status() -> pl.Expr:
+    """One retraction or withdrawal is enough; one abstract is, too."""
+    status = pl.col("status")
+    decisive = [
+        pl.when((status == value).any()).then(pl.lit(value))
+        for value in ("retracted", "withdrawn", "ok")
+    ]
+    return pl.coalesce(*decisive, pl.lit("title_only")).alias("status")
 
 
 def _top_of(ranked: pl.DataFrame, *by: pl.Expr) -> pl.DataFrame:

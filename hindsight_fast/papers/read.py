@@ -1,7 +1,6 @@
 """Source files to one table of papers: read, clean, check, merge, count."""
 
 import difflib
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -15,6 +14,7 @@ from hindsight_fast.papers import duplicates, readers, venues
 from hindsight_fast.papers.readers import streams
 from hindsight_fast.papers.records import RAW_SCHEMA, clean
 from hindsight_fast.papers.schema import PAPER_SCHEMA, REJECT_SCHEMA, PaperTable
+from hindsight_fast.papers.sources import find_files
 
 MAX_BAD: Final = 0.1
 """Default of `max_bad`. A wrong mapping or format spoils nearly every record, damage in transit a
@@ -22,7 +22,15 @@ few in a thousand; a tenth lies well between."""
 
 _COLUMNS = tuple(name for name in RAW_SCHEMA if name != "line")
 _SHOWN = 5
-_TABLE = re.compile(r"^[^.].*\.(?:parquet|(?:jsonl|json|csv)(?:\.gz|\.zst)?)$")
+
+
+class _Options(NamedTuple):
+    format: str
+    mapping: Mapping[str, str]
+    limit: int | None
+    max_bad: float
+    today: date
+    progress: Callable[[int], None] | None
 
 
 class _File(NamedTuple):
@@ -35,6 +43,7 @@ class _File(NamedTuple):
 def read_papers(
     sources: Sequence[Path],
     *,
+    names: Mapping[Path, str] | None = None,
     format: str = "auto",
     mapping: Mapping[str, str] | None = None,
     limit: int | None = None,
@@ -47,7 +56,11 @@ def read_papers(
     Parameters
     ----------
     sources : sequence of pathlib.Path
-        Files, or folders of them; the order does not matter. One named twice is read once.
+        Files, or folders of them; the order does not matter. One named twice is read once. In a
+        folder, what is hidden or belongs to a store, a pool or a run is left out.
+    names : mapping of pathlib.Path to str, optional
+        What rejects and errors call a file, where its path says nothing (``-`` for standard
+        input that was spooled); by default the path as given.
     format : str, default "auto"
         Name of a reader; by default each file's content decides.
     mapping : mapping of str to str, optional
@@ -67,7 +80,8 @@ def read_papers(
     PaperTable
         Papers ordered by id. Counts, besides those that must add up: ``n_title_only``,
         ``n_retracted``, ``n_withdrawn``, ``n_undated``, ``n_citations``, ``n_venues`` (papers
-        with known citations, known venue), ``ids_suffixed``, ``ids_made``, ``too_many_alike``
+        with known citations, a venue of the table), ``n_venues_unlisted`` (a venue that the table
+        lacks), ``ids_suffixed``, ``ids_made``, ``too_many_alike``
         (see `duplicates.Merged`) and ``malformed_<column>``.
 
     Raises
@@ -81,9 +95,10 @@ def read_papers(
     mapping = dict(mapping or {})
     _check(sources, mapping, limit, max_bad)
     day = today or datetime.now(UTC).date()
+    options = _Options(format, mapping, limit, max_bad, day, progress)
     files = [
-        _read_file(path, format, mapping, limit, max_bad, day, progress)
-        for path in dict.fromkeys(path for source in sources for path in _files_of(source))
+        _read_file(path, (names or {}).get(path, str(path)), options)
+        for path in find_files(sources)
     ]
     columns = frozenset[str]().union(*(file.columns for file in files))
     _check_found(mapping, columns)
@@ -118,16 +133,6 @@ def _check(
         raise UsageError(f"a share of {max_bad} rejects; from 0 to 1 is expected")
 
 
-def _files_of(source: Path) -> list[Path]:
-    """The tables in a folder and below, by their endings; anything else stands for itself."""
-    if not source.is_dir():
-        return [source]
-    found = sorted(path for path in source.rglob("*") if _TABLE.search(path.name.lower()))
-    if not found:
-        raise DataError(f"{source} is a folder without .jsonl, .json, .csv or .parquet files")
-    return found
-
-
 def _check_found(mapping: Mapping[str, str], columns: frozenset[str]) -> None:
     for ours, theirs in mapping.items():
         if theirs not in columns:
@@ -136,32 +141,28 @@ def _check_found(mapping: Mapping[str, str], columns: frozenset[str]) -> None:
             raise UsageError(f"no source has the column {theirs!r} mapped to {ours!r}{hint}")
 
 
-def _read_file(
-    path: Path,
-    format: str,
-    mapping: Mapping[str, str],
-    limit: int | None,
-    max_bad: float,
-    today: date,
-    progress: Callable[[int], None] | None,
-) -> _File:
-    head = streams.head(path)
-    reader = readers.find(path, head, format)
+def _read_file(path: Path, name: str, options: _Options) -> _File:
     file = _File([], [], Counter(), frozenset())
-    for batch in reader.read(path, head, mapping, limit):
-        cleaned = clean(batch.records, str(path), today)
-        source = cleaned.papers["source"].fill_null(path.name)
-        file.papers.append(cleaned.papers.with_columns(source))
-        file.rejects.extend((batch.rejects, cleaned.rejects))
-        file.malformed.update(cleaned.malformed)
-        file = file._replace(columns=file.columns | batch.columns)
-        if progress is not None:
-            progress(batch.records.height + batch.rejects.height)
-    _judge(path, file, mapping, max_bad)
+    try:
+        head = streams.head(path)
+        reader = readers.find(path, head, options.format)
+        for batch in reader.read(path, head, options.mapping, options.limit):
+            cleaned = clean(batch.records, options.today)
+            source = cleaned.papers["source"].fill_null(path.name)
+            file.papers.append(cleaned.papers.with_columns(source))
+            for rejects in (batch.rejects, cleaned.rejects):
+                file.rejects.append(rejects.select(pl.lit(name).alias("file"), pl.all()))
+            file.malformed.update(cleaned.malformed)
+            file = file._replace(columns=file.columns | batch.columns)
+            if options.progress is not None:
+                options.progress(batch.records.height + batch.rejects.height)
+    except DataError as error:
+        raise DataError(str(error).replace(str(path), name)) from error
+    _judge(name, file, options.mapping, options.max_bad)
     return file
 
 
-def _judge(path: Path, file: _File, mapping: Mapping[str, str], max_bad: float) -> None:
+def _judge(path: str, file: _File, mapping: Mapping[str, str], max_bad: float) -> None:
     """Refuse a file that holds no papers, or too many rejects."""
     n_papers = sum(frame.height for frame in file.papers)
     rejects = _together(file.rejects, REJECT_SCHEMA).sort("line")
@@ -196,6 +197,7 @@ def _counts(
 ) -> dict[str, int]:
     papers = merged.papers
     status = papers["status"]
+    known = venues.is_known(papers["venue"])
     return {
         "n_in": n_in,
         "n_papers": papers.height,
@@ -206,7 +208,8 @@ def _counts(
         "n_withdrawn": int((status == "withdrawn").sum()),
         "n_undated": papers["date"].null_count(),
         "n_citations": papers.height - papers["citations"].null_count(),
-        "n_venues": int(venues.is_known(papers["venue"]).sum()),
+        "n_venues": int(known.sum()),
+        "n_venues_unlisted": int((venues.is_named(papers["venue"]) & ~known).sum()),
         "ids_suffixed": merged.n_suffixed,
         "ids_made": merged.n_made,
         "too_many_alike": merged.n_too_many,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import polars as pl
 
 from hindsight_fast.papers import citations, dates, identifiers, text, venues
-from hindsight_fast.papers.schema import PAPER_SCHEMA, REJECT_SCHEMA
+from hindsight_fast.papers.schema import PAPER_SCHEMA
 
 RAW_SCHEMA: dict[str, pl.DataType] = {
     "line": pl.Int64(),
@@ -30,7 +30,7 @@ class Cleaned(NamedTuple):
     papers : polars.DataFrame
         Columns of `PAPER_SCHEMA`; ids may be null or repeat.
     rejects : polars.DataFrame
-        Columns of `REJECT_SCHEMA`.
+        Columns of `REJECT_SCHEMA` but for ``file``.
     malformed : dict of str to int
         Per column, how many values were neither empty nor what they should be; they count as
         unknown, the paper stays.
@@ -41,15 +41,13 @@ class Cleaned(NamedTuple):
     malformed: dict[str, int]
 
 
-def clean(raw: pl.DataFrame, file: str, today: date) -> Cleaned:
+def clean(raw: pl.DataFrame, today: date) -> Cleaned:
     """Clean a batch of raw records.
 
     Parameters
     ----------
     raw : polars.DataFrame
         Columns of `RAW_SCHEMA`.
-    file : str
-        Named in rejects.
     today : datetime.date
         Dates far after it are not believed.
 
@@ -59,13 +57,16 @@ def clean(raw: pl.DataFrame, file: str, today: date) -> Cleaned:
     """
     titles = text.missing_to_null(text.clean(raw["title"]))
     bad = titles.is_null()
-    rejects = _rejects(raw.filter(bad), file)
+    rejects = _rejects(raw.filter(bad))
     raw, titles = raw.filter(~bad), titles.filter(~bad)
     malformed: dict[str, int] = {}
 
-    def noted(name: str, parsed: pl.Series) -> pl.Series:
-        given = text.missing_to_null(raw[name]).is_not_null()
-        malformed[name] = int((given & parsed.is_null()).sum())
+    def noted(name: str, parsed: pl.Series, *elsewhere: pl.Series) -> pl.Series:
+        """Count what neither this column nor another could make of its values."""
+        wrong = text.missing_to_null(raw[name]).is_not_null() & parsed.is_null()
+        for understood in elsewhere:
+            wrong &= understood.is_null()
+        malformed[name] = int(wrong.sum())
         return parsed.alias(name)
 
     def plain(name: str) -> pl.Series:
@@ -75,6 +76,8 @@ def clean(raw: pl.DataFrame, file: str, today: date) -> Cleaned:
     abstracts = abstracts.set(text.no_abstract(abstracts), None)
     counts, wrong_counts = citations.parse(text.missing_to_null(raw["citations"]))
     malformed["citations"] = int(wrong_counts.sum())
+    dois = noted("doi", identifiers.doi(raw["doi"]), identifiers.arxiv(raw["doi"]))
+    arxiv_ids = noted("arxiv_id", _arxiv(raw["arxiv_id"], today))
     papers = pl.DataFrame(
         [
             titles.alias("title"),
@@ -85,29 +88,30 @@ def clean(raw: pl.DataFrame, file: str, today: date) -> Cleaned:
             noted("year", _year(raw["year"], today)),
             counts,
             noted("citations_as_of", dates.parse(raw["citations_as_of"], today)["start"]),
-            noted("corpus_id", raw["corpus_id"].str.strip_chars().cast(pl.Int64, strict=False)),
-            noted("doi", _doi(raw)),
-            noted("arxiv_id", _arxiv(raw)),
+            noted("corpus_id", _number(raw["corpus_id"])),
+            _first(dois, identifiers.doi_in_url(raw["url"])).alias("doi"),
+            _first(arxiv_ids, *(_arxiv(raw[name], today) for name in ("id", "doi", "url"))).alias(
+                "arxiv_id"
+            ),
             *(plain(name) for name in _PLAIN),
         ]
     )
     parsed = dates.parse(text.missing_to_null(raw["date"]), today)
     malformed["date"] = int(parsed["malformed"].sum())
-    dated = _date(papers, parsed, venues.year_in(raw["venue"]))
+    dated = _date(papers, parsed, _year(venues.year_in(raw["venue"]), today))
     papers = papers.with_columns(dated).select(
         pl.col(name).cast(dtype) for name, dtype in PAPER_SCHEMA.items()
     )
     return Cleaned(papers, rejects, malformed)
 
 
-def _rejects(raw: pl.DataFrame, file: str) -> pl.DataFrame:
+def _rejects(raw: pl.DataFrame) -> pl.DataFrame:
     shown = pl.format("id={} abstract={}", *(pl.col(c).fill_null("") for c in ("id", "abstract")))
     return raw.select(
-        pl.lit(file).alias("file"),
         pl.col("line"),
         pl.lit("no title").alias("reason"),
         shown.str.slice(0, 200).alias("record"),
-    ).cast(REJECT_SCHEMA)  # type: ignore[arg-type]
+    )
 
 
 def _authors(lists: pl.Series) -> pl.Series:
@@ -128,12 +132,15 @@ def _year(years: pl.Series, today: date) -> pl.Series:
     return numbers.set(~believed, None)
 
 
-def _doi(raw: pl.DataFrame) -> pl.Series:
-    return _first(identifiers.doi(raw["doi"]), identifiers.doi_in_url(raw["url"]))
+def _number(texts: pl.Series) -> pl.Series:
+    whole = texts.str.strip_chars().str.replace(r"\.0*$", "")
+    return whole.cast(pl.Int64, strict=False)
 
 
-def _arxiv(raw: pl.DataFrame) -> pl.Series:
-    return _first(*(identifiers.arxiv(raw[name]) for name in ("arxiv_id", "id", "doi", "url")))
+def _arxiv(texts: pl.Series, today: date) -> pl.Series:
+    """arXiv ids, but for those of a month to come."""
+    ids = identifiers.arxiv(texts)
+    return ids.set((dates.arxiv_month(ids) > today + dates.FUTURE).fill_null(False), None)
 
 
 def _first(*columns: pl.Series) -> pl.Series:
@@ -141,15 +148,15 @@ def _first(*columns: pl.Series) -> pl.Series:
     return frame.select(pl.coalesce(pl.all())).to_series()
 
 
-def _date(papers: pl.DataFrame, explicit: pl.DataFrame, year_in_venue: pl.Series) -> pl.DataFrame:
+def _date(papers: pl.DataFrame, explicit: pl.DataFrame, venue_year: pl.Series) -> pl.DataFrame:
     """One date per paper, chosen by `dates.choose` from all that its record says."""
     group = pl.int_range(papers.height, dtype=pl.Int64, eager=True)
     from_arxiv = dates.arxiv_month(papers["arxiv_id"])
-    at_venue = venues.is_known(papers["venue"]) & from_arxiv.is_null()
+    at_venue = venues.is_named(papers["venue"]) & from_arxiv.is_null()
     kinds = at_venue.replace_strict({True: "venue", False: "first_public"}, return_dtype=pl.String)
     only_year = papers["year"].cast(pl.String)
     nothing_else = only_year.is_null() & explicit["start"].is_null() & from_arxiv.is_null()
-    only_year = only_year.zip_with(~nothing_else, year_in_venue)
+    only_year = only_year.zip_with(~nothing_else, venue_year.cast(pl.String))
     evidence: list[dict[str, pl.Series | str]] = [
         {"start": from_arxiv, "precision": "month", "kind": "first_public"},
         {"start": explicit["start"], "precision": explicit["precision"], "kind": kinds},

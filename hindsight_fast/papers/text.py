@@ -1,7 +1,7 @@
 """One versioned cleaning of titles, abstracts and ideas, and what is read off a cleaned text.
 
-`clean` works on a whole column with regular expressions that take linear time on any input;
-`clean_text` is the same function on one string. In this order:
+`clean` works on a whole column with regular expressions that take linear time on any input. In
+this order:
 
 1. HTML entities that end in a semicolon are decoded, at most twice (``&amp;amp;lt;`` stops at
    ``&lt;``).
@@ -99,11 +99,6 @@ def _where(texts: pl.Series, mask: pl.Series, rule: Callable[[pl.Series], pl.Ser
     """Apply a rule to the rows that need it, which are few."""
     mask = mask.fill_null(False)
     return texts.scatter(mask.arg_true(), rule(texts.filter(mask))) if mask.any() else texts
-
-
-def clean_text(text: str) -> str:
-    """Clean one string, exactly as `clean` does; lone surrogates become U+FFFD."""
-    return str(clean(pl.Series([without_surrogates(text)], dtype=pl.String)).item())
 
 
 def without_surrogates(text: str) -> str:

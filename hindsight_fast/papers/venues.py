@@ -6,6 +6,10 @@ them apart stays, so a workshop, a Findings volume, a companion, a demo or tutor
 rejected or withdrawn submission match nothing and keep the name they came with. Datasets and
 benchmarks at NeurIPS is a track with its own entry, and no top venue.
 
+How much a resolved name says, from the most to the least: a top venue; another of the table
+(`is_known`); a venue that the table lacks (`is_named`); a preprint server; a submission that is
+rejected, withdrawn or undecided, which names where a paper has not appeared.
+
 A name may have several parts (commas, colons, brackets): each must mean the same venue or
 nothing; only what follows a full name with its short name ("..., ICLR 2024, Vienna, Austria")
 may be a place.
@@ -21,15 +25,18 @@ from typing import Any, NamedTuple
 import polars as pl
 
 _SIDE_EVENT = re.compile(
-    r"\b(?:workshops?|findings|companion|tutorials?|demos?|demonstrations?|rejected|reject|"
-    r"withdrawn|withdraw|submitted|submission|submissions|under review|student|doctoral|"
+    r"\b(?:workshops?|findings|companion|tutorials?|demos?|demonstrations?|student|doctoral|"
     r"consortium|extended abstracts?|late breaking|datasets|tiny papers|blog\w*|industry|"
     r"challenge|competition|co-?located)\b|@"
+)
+_SUBMISSION = re.compile(  # "paper12" is how OpenReview names one, whatever became of it
+    r"\b(?:reject(?:ed|s|ions?)?|withdraw(?:n|als?)?|not accepted|declined|submitted|"
+    r"submissions?[0-9]*|paper[0-9]+(?![\w.])|(?:under|in) (?:double[- ]blind )?review)\b"
 )
 _ARXIV = re.compile(r"^(?:arxiv\b|corr\s*[,/(]?\s*abs)")
 _SEPARATOR = re.compile(r"[,:;()\[\]|]|\s[-–—]\s")
 _NOT_WORD = re.compile(r"[^\w]+")
-_NUMBER = re.compile(r"^(?:[0-9]+(?:st|nd|rd|th)?%?|v[0-9]+)$")
+_NUMBER = re.compile(r"^(?:[0-9]+(?:st|nd|rd|th)?|(?:v|vol|no|pp|top)[0-9]+)$")
 _GLUED_YEAR = re.compile(r"^([a-z]{3,})((?:19|20)?[0-9]{2})$")
 _YEAR = re.compile(r"(?<![0-9])((?:19|20)[0-9]{2})(?![0-9])")
 
@@ -67,6 +74,14 @@ def _dropped() -> frozenset[str]:
 
 
 @cache
+def _stems() -> frozenset[str]:
+    """Words of short names, which a year may be glued to: ``cvpr2023``, ``naacl-hlt21``."""
+    names = [name for venue in _content()["venue"] for name in (venue["name"], *venue["aliases"])]
+    short = [_NOT_WORD.split(_fold(name)) for name in names if " " not in name]
+    return frozenset(word for words in short for word in words)
+
+
+@cache
 def table() -> Table:
     """Read the table that ships with the package (data/venues.toml)."""
     content = _content()
@@ -91,8 +106,8 @@ def resolve(venues: pl.Series) -> pl.Series:
     Returns
     -------
     polars.Series of String
-        The table's name for a main track or a preprint server; null where no venue is given;
-        else the name as it came.
+        The table's name for a main track or a preprint server; null where no venue is given
+        (also where nothing but a year, a publisher or "Poster" is); else the name as it came.
     """
     unique = venues.unique().drop_nulls()
     resolved = [_resolve_one(name) for name in unique]
@@ -110,8 +125,24 @@ def is_preprint(venues: pl.Series) -> pl.Series:
 
 
 def is_known(venues: pl.Series) -> pl.Series:
-    """Tell which resolved venues are a place of publication: given, and no preprint server."""
-    return venues.is_not_null() & ~is_preprint(venues)
+    """Tell which resolved venues are in the table and no preprint server; False for unknown."""
+    return venues.is_in(list(set(table().names.values()) - table().preprint)).fill_null(False)
+
+
+def is_named(venues: pl.Series) -> pl.Series:
+    """Tell which resolved venues name a place of publication, in the table or not.
+
+    Preprint servers do not, nor do submissions that are rejected, withdrawn or undecided.
+    """
+    submissions = [name for name in venues.unique().drop_nulls() if _SUBMISSION.search(_fold(name))]
+    return venues.is_not_null() & ~is_preprint(venues) & ~venues.is_in(submissions)
+
+
+def rank(venues: pl.Series) -> pl.Series:
+    """Order resolved venues by how much they say, 5 to 1 (see above); 0 where there is none."""
+    named = is_named(venues)
+    degrees = (is_top(venues), is_known(venues), named, named | is_preprint(venues))
+    return sum((degree.cast(pl.Int8) for degree in degrees), venues.is_not_null().cast(pl.Int8))
 
 
 def year_in(venues: pl.Series) -> pl.Series:
@@ -129,10 +160,12 @@ def _one_year(name: str) -> str | None:
 def _resolve_one(name: str) -> str | None:
     known = table()
     folded = _fold(name)
-    if folded.strip(" .") in known.nothing:
+    if folded.strip(" .") in known.nothing or not _normal(folded):
         return None
     if _ARXIV.match(folded):
         return "arXiv"
+    if _SUBMISSION.search(folded):
+        return name
     if _SIDE_EVENT.search(folded):
         return known.names.get(_normal(folded), name)  # side tracks with an entry of their own
     whole = known.names.get(_normal(folded))
@@ -148,7 +181,8 @@ def _resolve_one(name: str) -> str | None:
 
 
 def _fold(name: str) -> str:
-    folded = unicodedata.normalize("NFKC", name).casefold().replace("&", " and ")
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    folded = folded.replace("&", " and ").replace("_", " ")
     return re.sub(r"\(?repo name/commit of [0-9-]+; no venue column\)?", " ", folded)
 
 
@@ -157,7 +191,7 @@ def _normal(folded: str) -> str:
     words: list[str] = []
     for word in _NOT_WORD.sub(" ", folded.replace("'", " ").replace("%", " ")).split():
         glued = _GLUED_YEAR.match(word)
-        kept = glued.group(1) if glued else word
+        kept = glued.group(1) if glued and glued.group(1) in _stems() else word
         if kept not in _dropped() and not _NUMBER.match(kept):
             words.append(kept)
     return " ".join(words)

@@ -15,7 +15,7 @@ class Batch(NamedTuple):
     records : polars.DataFrame
         Columns of `records.RAW_SCHEMA`: text, and the line that each record starts on.
     rejects : polars.DataFrame
-        Columns of `schema.REJECT_SCHEMA`: records that could not be read.
+        Columns of `schema.REJECT_SCHEMA` but for ``file``: records that could not be read.
     columns : frozenset of str
         Names of the file's columns seen in this batch.
     """

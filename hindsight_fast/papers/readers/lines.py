@@ -2,17 +2,21 @@
 
 A record that can't be read is a `Bad` one, never the end of the file. Where an object repeats a
 key, its last value counts. A field of CSV longer than 128 KiB is bad (an unclosed quote, mostly),
-and reading goes on with the next line.
+and reading goes on with the next line. Lines are read one by one; a JSON array is read as a whole,
+so its size is limited.
 """
 
 import csv
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeGuard
+from typing import Any, Final, NamedTuple, NoReturn, TypeGuard
 
 from hindsight_fast.errors import DataError
 from hindsight_fast.papers.readers import streams
+
+LARGEST_JSON: Final = 512 << 20
+"""Bytes, decompressed; a larger array is refused, as reading it takes several times its size."""
 
 _SHOWN = 200
 
@@ -48,13 +52,14 @@ def records(path: Path, form: str) -> Iterator[Record]:
     Raises
     ------
     DataError
-        Where the file as a whole can't be read (a cut JSON array, a CSV file without header).
+        Where the file as a whole can't be read (a cut JSON array or one of more than
+        `LARGEST_JSON` bytes, a CSV file without header).
     """
     with streams.open_bytes(path) as stream:
         if form == "jsonl":
             yield from _json_lines(streams.lines(stream))
         elif form == "json":
-            yield from _json_array(path, stream.read())
+            yield from _json_array(path, stream.read(LARGEST_JSON + 1))
         else:
             yield from _csv(path, streams.lines(stream))
 
@@ -62,9 +67,13 @@ def records(path: Path, form: str) -> Iterator[Record]:
 def _json_lines(lines: Iterator[tuple[int, bytes | None]]) -> Iterator[Record]:
     for number, line in lines:
         if line is None:
-            yield Record(number, 0, Bad(f"a line longer than {streams.LONGEST_LINE} bytes", ""))
+            yield Record(number, 0, Bad(_too_long(), ""))
         elif line.strip():
             yield Record(number, len(line), _json_object(line))
+
+
+def _too_long() -> str:
+    return f"a line longer than {streams.LONGEST_LINE} bytes"
 
 
 def _json_object(line: bytes) -> Mapping[str, Any] | Bad:
@@ -90,8 +99,30 @@ def _bad(reason: str, line: bytes) -> Bad:
     return Bad(reason, line[:_SHOWN].decode("utf-8", "replace"))
 
 
+def listed(value: Mapping[str, Any]) -> list[Any] | None:
+    """Records of an object that is no record itself, or None.
+
+    It holds a list of objects as ``papers`` or ``ideas``, or nothing but objects, by their ids.
+    """
+    for name in ("papers", "ideas"):
+        held = value.get(name)
+        if is_list(held) and (not held or any(map(is_object, held))):
+            return held
+    if value and all(map(is_object, value.values())):
+        return [{"id": name, **item} for name, item in value.items()]
+    return None
+
+
 def _json_array(path: Path, content: bytes) -> Iterator[Record]:
-    expected = 'an array of records, {"papers": [...]} or {"an id": {...}}, is expected'
+    """Records of a JSON array, or of an object that holds them."""
+    if len(content) > LARGEST_JSON:
+        raise DataError(
+            f"{path} holds more than {LARGEST_JSON >> 20} MiB of JSON in one piece; "
+            "write one record per line instead (.jsonl), which may be of any size"
+        )
+    expected = (
+        'an array of records, {"papers": [...]}, {"ideas": [...]} or {"an id": {...}} is expected'
+    )
     try:
         value: Any = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except RecursionError:
@@ -99,9 +130,8 @@ def _json_array(path: Path, content: bytes) -> Iterator[Record]:
     except ValueError as error:  # also JSONDecodeError and UnicodeDecodeError
         raise DataError(f"{path} is not whole JSON: {str(error)[:200]}; {expected}") from error
     if is_object(value):
-        by_id = all(map(is_object, value.values()))
-        named = [{"id": name, **item} for name, item in value.items()] if by_id else [value]
-        value = value.get("papers", named)
+        held = listed(value)
+        value = [value] if held is None else held
     if not is_list(value):
         raise DataError(f"{path}: {expected}")
     size = len(content) // max(len(value), 1)
@@ -120,10 +150,12 @@ class _CsvLines:
     def __init__(self, lines: Iterator[tuple[int, bytes | None]]) -> None:
         self._lines = lines
         self.taken: list[bytes] = []
+        self.cut = False
         self.first = self.last = 0
 
     def start(self) -> None:
         self.taken = []
+        self.cut = False
         self.first = self.last + 1
 
     def __iter__(self) -> "_CsvLines":
@@ -131,6 +163,7 @@ class _CsvLines:
 
     def __next__(self) -> str:
         self.last, line = next(self._lines)
+        self.cut = self.cut or line is None
         self.taken.append(line or b"")
         return self.taken[-1].decode("utf-8", "surrogateescape") + "\n"
 
@@ -139,7 +172,7 @@ def _csv(path: Path, lines: Iterator[tuple[int, bytes | None]]) -> Iterator[Reco
     source = _CsvLines(lines)
     rows = csv.reader(source, strict=True)
     try:
-        header = [name.strip() for name in next(rows)]
+        header = [name.strip() for name in next(row for row in rows if row)]
     except (csv.Error, StopIteration) as error:
         raise DataError(f"{path}: the header is no CSV: {error}") from error
     if len(header) == 1 and any(separator in header[0] for separator in ";\t|"):
@@ -158,9 +191,11 @@ def _csv(path: Path, lines: Iterator[tuple[int, bytes | None]]) -> Iterator[Reco
             continue
         if row is None:
             return
-        if not row:
+        if source.cut:
+            yield _csv_record(source, Bad(_too_long(), ""))
+        elif not row:
             continue  # an empty line
-        if len(row) != len(header):
+        elif len(row) != len(header):
             found = f"{len(row)} fields, the header has {len(header)}"
             yield _csv_record(source, Bad(found, ""))
         else:

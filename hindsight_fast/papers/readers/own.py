@@ -17,6 +17,7 @@ from hindsight_fast.papers.schema import REJECT_SCHEMA
 from hindsight_fast.papers.text import without_surrogates
 
 _COLUMNS = tuple(name for name in RAW_SCHEMA if name != "line")
+_REJECTS = {name: dtype for name, dtype in REJECT_SCHEMA.items() if name != "file"}
 _NO_TEXT = (pl.Struct, pl.List, pl.Array, pl.Object)
 _SPLIT = r"\s*;\s*|\s+and\s+"
 
@@ -52,16 +53,16 @@ def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None)
             line += frame.height
         return
     for batch in tables.batches(islice(lines.records(path, form), limit)):
-        yield _from_records(batch, str(path), mapping)
+        yield _from_records(batch, mapping)
 
 
-def _from_records(batch: list[lines.Record], file: str, mapping: Mapping[str, str]) -> Batch:
+def _from_records(batch: list[lines.Record], mapping: Mapping[str, str]) -> Batch:
     good: list[Mapping[str, Any]] = []
     numbers: list[int] = []
-    bad: list[tuple[str, int, str, str]] = []
+    bad: list[tuple[int, str, str]] = []
     for line, _, content in batch:
         if isinstance(content, lines.Bad):
-            bad.append((file, line, content.reason, without_surrogates(content.record)))
+            bad.append((line, content.reason, without_surrogates(content.record)))
         else:
             good.append(content)
             numbers.append(line)
@@ -76,11 +77,11 @@ def _from_records(batch: list[lines.Record], file: str, mapping: Mapping[str, st
         else:
             columns.append(_text(ours, values, objects))
     for row, ours in objects.items():
-        bad.append((file, numbers[row], f"{ours} is no text but an object", _shown(good[row])))
+        bad.append((numbers[row], f"{ours} is no text but an object", _shown(good[row])))
     records = pl.DataFrame(columns)
     if objects:
         records = records.with_row_index("row").filter(~pl.col("row").is_in(list(objects)))
-    rejects = pl.DataFrame(bad, schema=REJECT_SCHEMA, orient="row")
+    rejects = pl.DataFrame(bad, schema=_REJECTS, orient="row")
     return Batch(records.select("line", *_COLUMNS), rejects, seen)
 
 
@@ -165,7 +166,7 @@ def _from_frame(path: Path, frame: pl.DataFrame, line: int, mapping: Mapping[str
         except TypeError:
             raise DataError(f"{path}: column {name!r} is {series.dtype}, not text") from None
         columns.append(_split(text) if ours == "authors" else text)
-    return Batch(pl.DataFrame(columns), pl.DataFrame(schema=REJECT_SCHEMA), seen)
+    return Batch(pl.DataFrame(columns), pl.DataFrame(schema=_REJECTS), seen)
 
 
 def _column_text(series: pl.Series, ours: str) -> pl.Series:

@@ -20,7 +20,10 @@ LONGEST_LINE: Final = 64 << 20
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_PIECE = 1 << 18
+_PIECE = 1 << 10
+"""Compressed bytes at a time: 4 of them may stand for a block of 128 KiB, so 32 MiB at most."""
+
+_BUFFER = 1 << 18
 
 
 class _ZstdFile(io.RawIOBase):
@@ -80,7 +83,7 @@ def open_bytes(path: Path) -> Generator[IO[bytes]]:
                 with gzip.open(raw) as stream:
                     yield cast("IO[bytes]", stream)
             elif head == _ZSTD:
-                yield cast("IO[bytes]", io.BufferedReader(_ZstdFile(raw), _PIECE))
+                yield cast("IO[bytes]", io.BufferedReader(_ZstdFile(raw), _BUFFER))
             else:
                 yield raw
     except FileNotFoundError:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import polars as pl
 
 from hindsight_fast.errors import DataError
-from hindsight_fast.papers.readers.lines import Record, is_object
+from hindsight_fast.papers.readers.lines import Record, is_object, listed
 
 BATCH_RECORDS: Final = 1 << 16
 BATCH_BYTES: Final = 64 << 20
@@ -32,17 +32,24 @@ def form(path: Path, head: bytes) -> str | None:
         return "parquet"
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     first, _, more = text.partition(b"\n")
+    second = more.lstrip().partition(b"\n")[0]
     named = [suffix.lower() for suffix in path.suffixes[-2:]]
     if text.startswith(b"["):
-        return "jsonl" if ".jsonl" in named and more.strip() and _parsed(first) else "json"
-    if text.startswith(b"{"):
-        value = _parsed(first)
-        if is_object(value):
-            return "json" if "papers" in value else "jsonl"
-        return "json" if ".json" in named else "jsonl"
+        return "jsonl" if ".jsonl" in named and second and _parsed(first) else "json"
+    if text.startswith(b"{") and ".jsonl" not in named:
+        return _form_of_object(_parsed(first), second, ".json" in named)
     if ".jsonl" in named or ".json" in named:
         return "jsonl"  # damaged from its first line on: every line says so
     return "csv" if ".csv" in named or b"," in first else None
+
+
+def _form_of_object(first: Any, second: bytes, named_json: bool) -> str:
+    """``json`` for one object over all lines, or one that holds records; else ``jsonl``."""
+    if is_object(first):  # whole on its line: what follows is another
+        return "json" if not second and listed(first) is not None else "jsonl"
+    if is_object(_parsed(second)):
+        return "jsonl"  # damaged in its first line
+    return "json" if second or named_json else "jsonl"
 
 
 def _parsed(line: bytes) -> Any:
