@@ -5,12 +5,11 @@ Every verb imports what it needs when it runs, so that ``--help`` is quick.
 
 import signal
 import sys
-from types import FrameType
 from typing import NoReturn
 
 import typer
 
-from hindsight_fast.cli import demo, inspection, models, papers, score
+from hindsight_fast.cli import console, demo, inspection, models, papers, score
 
 app = typer.Typer(
     name="hindsight-fast",
@@ -49,18 +48,12 @@ def options(
     """Score research ideas by the impact of the later papers that they anticipated."""
 
 
-def _stop(number: int, _frame: FrameType | None) -> NoReturn:
-    sys.stderr.write("hindsight-fast: interrupted; the same command goes on or starts again\n")
-    raise SystemExit(128 + number)
-
-
 def main() -> NoReturn:
     """Run the command line; exit codes as in the README."""
     from hindsight_fast.errors import HindsightError
 
-    # An exit and no traceback; what is unfinished cleans up after itself on the way out.
-    signal.signal(signal.SIGINT, _stop)
-    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, console.stop)
+    signal.signal(signal.SIGTERM, console.stop)
     try:
         app()
     except HindsightError as error:

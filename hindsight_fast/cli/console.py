@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from types import FrameType
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -34,6 +35,23 @@ Device = Annotated[
 ]
 
 _PLAIN_EVERY_S = 10.0
+
+_stopped_by: int | None = None
+
+
+def stop(number: int, _frame: FrameType | None = None) -> NoReturn:
+    """Handle a signal: an exit and no traceback; what is unfinished cleans up on the way out."""
+    global _stopped_by
+    if _stopped_by is None:
+        note("hindsight-fast: interrupted; the same command goes on or starts again")
+    _stopped_by = number
+    raise SystemExit(128 + number)
+
+
+def _go_on() -> None:
+    """Leave if a signal's exit was lost: raised in a finaliser, it's printed and forgotten."""
+    if _stopped_by is not None:
+        raise SystemExit(128 + _stopped_by)
 
 
 def note(text: str) -> None:
@@ -79,7 +97,7 @@ def files_of(sources: list[Path]) -> Generator[dict[Path, str]]:
 def progress(label: str, unit: str) -> Generator[Advance]:
     """A bar on a terminal, a plain line every ten seconds elsewhere."""
     if not sys.stderr.isatty():
-        yield _plain_progress(label, unit)
+        yield _checked(_plain_progress(label, unit))
         return
     from rich.console import Console
     from rich.progress import (
@@ -102,7 +120,15 @@ def progress(label: str, unit: str) -> Generator[Advance]:
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total or None)
+        yield _checked(lambda done, total: bar.update(task, completed=done, total=total or None))
+
+
+def _checked(advance: Advance) -> Advance:
+    def advance_or_leave(done: int, total: int) -> None:
+        _go_on()
+        advance(done, total)
+
+    return advance_or_leave
 
 
 def _plain_progress(label: str, unit: str) -> Advance:

@@ -57,6 +57,7 @@ def build(
     with console.progress("reading", "records") as advance, console.files_of(sources) as files:
         table = read_papers(
             list(files),
+            names=files,
             format=form,
             mapping=_mapping(mapping),
             limit=limit,
