@@ -121,11 +121,13 @@ def find_idea(text_or_path: str, idea_id: str | None) -> pl.DataFrame:
     path = Path(text_or_path)
     if idea_id is None and len(text_or_path.split()) > 1 and not _names_a_file(path):
         return ideas_frame([Idea(text=text_or_path)])
+    seen = list[str]()
     for frame in read_ideas(path):
+        seen += frame["idea_id"].head(3).to_list()
         found = frame if idea_id is None else frame.filter(pl.col("idea_id") == idea_id)
         if found.height:
             return found.head(1)
-    raise DataError(f"{path} has no idea" + (f" with id {idea_id!r}" if idea_id else ""))
+    raise DataError(f"{path} has no idea with id {idea_id!r}; it has {', '.join(seen[:5])} ...")
 
 
 def _names_a_file(path: Path) -> bool:
@@ -169,9 +171,9 @@ def _key(name: object) -> str:
 
 
 def _row(content: Mapping[str, Any] | lines.Bad, place: int) -> dict[str, str | None]:
-    """One record as a row of `IDEA_SCHEMA`; without an id it is named by its place, from 0."""
+    """One record as a row of `IDEA_SCHEMA`; without an id it is named by its place: #1, #2."""
     nothing: dict[str, str | None] = dict.fromkeys(IDEA_SCHEMA)
-    unreadable = {**nothing, "idea_id": str(place), "status": "unreadable"}
+    unreadable = {**nothing, "idea_id": f"#{place + 1}", "status": "unreadable"}
     if isinstance(content, lines.Bad):
         return unreadable
     try:
@@ -184,18 +186,24 @@ def _known_fields(content: Mapping[str, Any], place: int) -> dict[str, str | Non
     row: dict[str, str | None] = dict.fromkeys(IDEA_SCHEMA)
     row["status"] = "ok"
     ranks: dict[str, int] = {}
+    names: dict[str, str] = {}
     extra: dict[str, Any] = {}
     for name, value in content.items():
         field, rank = _FIELDS.get(_key(name), ("", 0))
         text = _text(value)
         if field and text is not None:
-            if text.strip() and rank < ranks.get(field, len(_FIELDS)):
-                row[field], ranks[field] = text, rank
+            if not text.strip():
+                continue
+            if field in ranks:  # two names of one field: the better one wins, the other is kept
+                loser = name if rank > ranks[field] else names[field]
+                extra[str(loser)] = text if rank > ranks[field] else row[field]
+            if rank < ranks.get(field, len(_FIELDS)):
+                row[field], ranks[field], names[field] = text, rank, name
         elif isinstance(value, dict) and name == "extra":
             extra |= cast(dict[str, Any], value)
         elif value is not None:
             extra[str(name)] = value
-    row["idea_id"] = row["idea_id"] or str(place)
+    row["idea_id"] = row["idea_id"] or f"#{place + 1}"
     row["extra"] = json.dumps(extra, default=str) if extra else None
     return row
 

@@ -78,8 +78,7 @@ def score_file(
     """
     began = time.perf_counter()
     scorer.seconds = dict.fromkeys(scorer.seconds, 0.0)
-    targets = {"scores": out} | ({} if matches is None else {"matches": matches})
-    _check_targets(targets, ideas)
+    targets = check_targets(ideas, out, matches)
     work = out.with_name(f".{out.name}.work")
     with working_folder(work) as folder:
         identity = _identity(scorer, ideas, limit, with_matches=matches is not None)
@@ -126,6 +125,8 @@ def _publish(
             with storage_errors(f"write {target}"):
                 _WRITERS[target.suffix](_parts(folder, name), path)
             files[name] = {"name": target.name, **_hashed(path)}
+        ids = _parts(folder, "scores").select(pl.col("idea_id").n_unique()).collect().item()
+        facts["repeated_ids"] = facts["counts"]["ideas"] - int(ids)
         seconds = {**scorer.seconds, "write": time.perf_counter() - writing}
         manifest = {
             "signature": scorer.signature,
@@ -232,16 +233,25 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     return found if "signature" in found and "scores" in files else {}
 
 
-def _check_targets(targets: dict[str, Path], ideas: Path) -> None:
-    for option, target in targets.items():
+def check_targets(ideas: Path, out: Path, matches: Path | None) -> dict[str, Path]:
+    """The tables to write by what they are, if they can be written at all.
+
+    Raises
+    ------
+    UsageError
+        An ending that no writer knows, a folder, the ideas themselves, or one file for both.
+    """
+    targets = {"scores": out} | ({} if matches is None else {"matches": matches})
+    for what, target in targets.items():
         if target.suffix not in _WRITERS:
             raise UsageError(f"{target}: a table ends in {', '.join(_WRITERS)}")
         if target.is_dir():
-            raise UsageError(f"{target} is a folder; a file was expected for the {option}")
+            raise UsageError(f"{target} is a folder; a file was expected for the {what}")
         if target.resolve() == ideas.resolve():
             raise UsageError(f"{target} is the file of ideas itself")
     if len({target.resolve() for target in targets.values()}) < len(targets):
         raise UsageError("--out and --matches name the same file")
+    return targets
 
 
 def _write_part(frame: pl.DataFrame, path: Path) -> None:

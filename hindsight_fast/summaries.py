@@ -26,6 +26,7 @@ class SystemTally:
     n: int = 0
     n_scored: int = 0
     n_matched: int = 0
+    n_matched_zero: int = 0
     n_truncated: int = 0
     sum_score: float = 0.0
     sum_tokens: int = 0
@@ -37,6 +38,7 @@ class SystemTally:
         self.n += rows.height
         self.n_scored += scored.height
         self.n_matched += int(scored["matched"].sum())
+        self.n_matched_zero += scored.filter(pl.col("matched") & (pl.col("score") == 0)).height
         self.n_truncated += int(scored["truncated"].sum())
         self.sum_score += math.fsum(scored["score"].to_list())
         self.sum_tokens += sum(scored["n_tokens"].to_list())
@@ -50,6 +52,7 @@ class SystemTally:
             "n": self.n,
             "n_scored": scored,
             "n_matched": self.n_matched,
+            "n_matched_zero": self.n_matched_zero,
             "mean_score": self.sum_score / scored if scored else None,
             "n_truncated": self.n_truncated,
             "mean_tokens": self.sum_tokens / scored if scored else None,
@@ -144,6 +147,16 @@ def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
         lines.append(f"{informed:,} ideas know of {cutoff} or later, and so are no forecasts")
     if unread := counts["knowledge_date_not_understood"]:
         lines.append(f"{unread:,} ideas have a knowledge_date that is no date: not looked at")
+    if zero := sum(system["n_matched_zero"] for system in facts["systems"]):
+        lines.append(
+            f"{zero:,} ideas match papers and score 0 all the same: none of those papers has "
+            "known citations or a top venue, so the match rate says more than the score"
+        )
+    cut = sum(system["n_truncated"] for system in facts["systems"])
+    if cut > counts["scored"] / 5:
+        lines.append(f"{cut:,} ideas are longer than the encoder reads: their ends were not seen")
+    if repeated := facts.get("repeated_ids"):
+        lines.append(f"{repeated:,} ideas have the id of an earlier one: join on places, not ids")
     if saturated := counts["saturated"]:
         lines.append(f"{saturated:,} ideas match all K nearest papers: more impact may lie beyond")
     quality = facts.get("index_quality")

@@ -35,7 +35,7 @@ def test_bad_records_stay_in_their_places(tmp_path: Path) -> None:
     file = lines(tmp_path / "i.jsonl", GOOD, "{not json", [1], "", {**GOOD, "id": "b"})
     table = read(file)
     assert dict(table.schema) == IDEA_SCHEMA
-    assert table["idea_id"].to_list() == ["a", "1", "2", "b"]
+    assert table["idea_id"].to_list() == ["a", "#2", "#3", "b"]
     assert table["status"].to_list() == ["ok", "unreadable", "unreadable", "ok"]
     with pytest.raises(DataError, match="line 2"):
         read(file, strict=True)
@@ -45,7 +45,7 @@ def test_bad_records_stay_in_their_places(tmp_path: Path) -> None:
 def test_batches_say_the_same_whatever_their_size(tmp_path: Path, batch: int) -> None:
     records: list[object] = [{"text": f"idea number {i} of a few"} for i in range(7)]
     table = read(lines(tmp_path / "i.jsonl", *records), batch=batch)
-    assert table["idea_id"].to_list() == [str(i) for i in range(7)]
+    assert table["idea_id"].to_list() == [f"#{i + 1}" for i in range(7)]
     assert read(tmp_path / "i.jsonl", batch=batch, limit=4).equals(table.head(4))
 
 
@@ -85,6 +85,12 @@ def test_unknown_fields_are_kept(tmp_path: Path) -> None:
     assert ideas_frame(table).equals(table)
 
 
+def test_a_field_under_two_names_loses_nothing(tmp_path: Path) -> None:
+    for record in ({"idea": "A", "proposal": "B"}, {"proposal": "B", "idea": "A"}):
+        row = read(lines(tmp_path / "i.jsonl", record)).row(0, named=True)
+        assert row["text"] == "A" and json.loads(row["extra"]) == {"proposal": "B"}
+
+
 def test_every_form_gives_the_same_table(tmp_path: Path) -> None:
     frame = pl.DataFrame({"id": ["a", "b"], "title": ["T, one", "T two"], "method": ["m 1", None]})
     frame.write_ndjson(tmp_path / "i.jsonl")
@@ -100,7 +106,7 @@ def test_every_form_gives_the_same_table(tmp_path: Path) -> None:
 
 def test_ideas_from_python() -> None:
     table = ideas_frame([Idea(problem="p", method="m"), Idea(text="t", id="x")])
-    assert table["idea_id"].to_list() == ["0", "x"]
+    assert table["idea_id"].to_list() == ["#1", "x"]
     assert table["extra"].null_count() == 2
     assert ideas_frame([]).schema == pl.Schema(IDEA_SCHEMA)
 

@@ -75,7 +75,7 @@ def test_what_is_damaged_is_replaced_when_told_so(tmp_path: Path) -> None:
     path = tmp_path / "pool"
     make(path)
     (path / "one.bin").write_bytes(b"cut")
-    with pytest.raises(ArtefactError, match=r"one\.bin .* build it again, with --overwrite"):
+    with pytest.raises(ArtefactError, match=r"one\.bin .* make it again, with --overwrite"):
         storage.existing(path, "pool", "a")
     make(path, overwrite=True)
     assert storage.existing(path, "pool", "a") is not None

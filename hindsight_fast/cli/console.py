@@ -5,6 +5,7 @@ holds one JSON object and nothing else.
 """
 
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -43,7 +44,7 @@ def stop(number: int, _frame: FrameType | None = None) -> NoReturn:
     """Handle a signal: an exit and no traceback; what is unfinished cleans up on the way out."""
     global _stopped_by
     if _stopped_by is None:
-        note("hindsight-fast: interrupted; the same command goes on or starts again")
+        note("hindsight-fast: interrupted; nothing half-done is left, run the same command again")
     _stopped_by = number
     raise SystemExit(128 + number)
 
@@ -84,13 +85,17 @@ def files_of(sources: list[Path]) -> Generator[dict[Path, str]]:
     if Path("-") not in sources:
         yield {source: str(source) for source in sources}
         return
+    from hindsight_fast.errors import HindsightError
     from hindsight_fast.storage import storage_errors
 
     with tempfile.TemporaryDirectory(prefix="hindsight-") as folder:
         spool = Path(folder) / "stdin"
         with storage_errors(f"write {spool}"), spool.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        yield {spool if source == Path("-") else source: str(source) for source in sources}
+        try:
+            yield {spool if source == Path("-") else source: str(source) for source in sources}
+        except HindsightError as error:
+            raise type(error)(str(error).replace(str(spool), "standard input")) from error
 
 
 @contextmanager
@@ -113,12 +118,12 @@ def progress(label: str, unit: str) -> Generator[Advance]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn(unit),
+        TextColumn(f"{unit}, elapsed"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=None)
         yield _checked(lambda done, total: bar.update(task, completed=done, total=total or None))
 
@@ -148,20 +153,38 @@ def _plain_progress(label: str, unit: str) -> Advance:
 
 
 def table(
-    title: str, columns: list[str], rows: list[list[str]], *, right: tuple[int, ...] = ()
+    title: str,
+    columns: list[str],
+    rows: list[list[str]],
+    *,
+    right: tuple[int, ...] = (),
+    long: tuple[int, ...] = (),
 ) -> None:
-    """A table on standard output."""
+    """A table on standard output, a line a row; `long` columns share what room there is."""
+    from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(title=title or None, title_justify="left", header_style="bold")
+    if title:
+        typer.echo(f"\n{title}")
+    shown = Table(header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, expand=bool(long))
     for number, name in enumerate(columns):
-        shown.add_column(name, justify="right" if number in right else "left", overflow="fold")
+        shown.add_column(
+            name,
+            justify="right" if number in right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            ratio=1 if number in long else None,
+            # Else a long column would take the room of the short ones.
+            min_width=None if number in long else max(map(len, [name, *(r[number] for r in rows)])),
+        )
     for row in rows:
-        shown.add_row(*(Text(cell) for cell in row))  # Text: what looks like markup stays as it is
-    # Piped output must not be cut to 80 columns.
-    Console(width=None if sys.stdout.isatty() else 160).print(shown)
+        # Text: what looks like markup stays as it is, and no cell can move the cursor.
+        shown.add_row(*(Text("".join(c if c.isprintable() else " " for c in x)) for x in row))
+    # Piped output must not be cut to 80 columns, unless somebody asked for that.
+    fixed = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160
+    Console(width=fixed).print(shown)
 
 
 def share(part: int | float, whole: int | float) -> str:

@@ -73,7 +73,12 @@ def _run(folder: Path, name: str, device: str, threads: int | None, as_json: boo
         scorer = Scorer(Pool.open(folder / "pool"), model, threads=threads)
         summary = runs.score_file(scorer, example / "ideas.jsonl", folder / "scores.parquet")
         ideas = pl.read_ndjson(example / "ideas.jsonl")
-    scores = pl.read_parquet(folder / "scores.parquet", glob=False).with_columns(ideas["title"])
+    titles = store.papers(["id", "title"]).rename({"id": "nearest_paper_id", "title": "nearest"})
+    scores = (
+        pl.read_parquet(folder / "scores.parquet", glob=False)
+        .with_columns(ideas["title"])
+        .join(titles, on="nearest_paper_id", how="left", maintain_order="left")
+    )
     if not as_json:
         _show(scores, summary)
         typer.echo(
@@ -98,22 +103,23 @@ def _show(scores: "pl.DataFrame", summary: dict[str, Any]) -> None:
     for system in summary["systems"]:
         rows = [
             [
-                one["title"],
                 f"{one['score']:.3f}",
-                one["best_title"] or "(nothing)",
+                one["title"],
+                one["best_title"]
+                or f"(none; at {one['nearest_similarity']:.2f}: {one['nearest']})",
                 one["best_date"] or "",
                 one["best_venue"] or "",
                 _citations(one),
             ]
-            for one in scores.sort("score", descending=True).iter_rows(named=True)
+            for one in scores.sort("score", "margin", descending=True).iter_rows(named=True)
             if one["system"] == system["system"]
         ]
         title = (
             f"{system['system']}: mean score {system['mean_score']:.3f}, "
             f"match rate {console.share(system['n_matched'], system['n_scored'])}"
         )
-        columns = ["idea", "score", "the paper that it anticipated", "when", "where", "cited"]
-        console.table(title, columns, rows, right=(1, 5))
+        columns = ["score", "idea", "the paper that it anticipated", "when", "where", "cited"]
+        console.table(title, columns, rows, right=(0, 5), long=(1, 2))
 
 
 def _citations(one: dict[str, Any]) -> str:

@@ -48,11 +48,10 @@ def get(
 
     Example: hindsight-fast models get minilm
     """
-    from hindsight_fast.encoders import download_size, get_model
+    from hindsight_fast.encoders import download_size, get_model, installed_models
 
-    size = download_size(name)
-    if size:
-        console.note(f"{name}: {size / 1e6:.0f} MB are downloaded, if it is not here already")
+    if name not in installed_models() and (size := download_size(name)):
+        console.note(f"fetching {name} ({size / 1e6:.0f} MB, once)")
     folder, fetched = get_model(name)
     console.finish(
         as_json,

@@ -29,12 +29,18 @@ def build(
         list[str] | None, typer.Option("--map", help="ours=theirs: a column under another name.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", help="The first N records of each file.", min=1)
+        int | None,
+        typer.Option(
+            "--limit", help="Only the first N records of each file; files are often sorted.", min=1
+        ),
     ] = None,
     max_bad: Annotated[
         float,
         typer.Option(
-            "--max-bad", help="Share of a file's records that may be rejects.", min=0, max=1
+            "--max-bad",
+            help="Share of a file's records that may be rejects (one always may, unless 0).",
+            min=0,
+            max=1,
         ),
     ] = 0.1,
     encoder: Annotated[
@@ -104,7 +110,10 @@ def embed(
 
     Example: hindsight-fast embed store --encoder minilm --since 2023-06
     """
+    from hindsight_fast.store import Store
+
     began = time.monotonic()
+    Store.open(store)  # a wrong folder should not wait for a model
     summary = _embed(store, _load(encoder, device, threads), since, overwrite)
     summary["seconds"] = round(time.monotonic() - began, 3)
     console.finish(
@@ -186,6 +195,9 @@ def pool(
     )
 
 
+_OUTSIDE = {"straddling": "dated too coarsely (a year that begins before the window)"}
+
+
 def coverage_lines(covered: dict[str, Any]) -> list[str]:
     """What a score on a pool rests on, for a person."""
     n, share = covered["papers"], console.share
@@ -195,7 +207,7 @@ def coverage_lines(covered: dict[str, Any]) -> list[str]:
         f"{covered['in_window']:,} papers in the window, {n:,} take part; kept out: "
         + (", ".join(f"{count:,} {name}" for name, count in kept_out.items()) or "none"),
         "not in the window: "
-        + ", ".join(f"{count:,} {name}" for name, count in covered["outside"].items()),
+        + ", ".join(f"{n:,} {_OUTSIDE.get(name, name)}" for name, n in covered["outside"].items()),
         f"known citations {share(covered['citations_known'], n)}, known venue "
         f"{share(covered['venue_known'], n)}, both {share(covered['both_known'], n)}; "
         f"main track of a top venue {share(covered['top_venue'], n)}",
@@ -262,6 +274,8 @@ def _mapping(pairs: list[str] | None) -> dict[str, str]:
 
     split = [pair.partition("=") for pair in pairs or []]
     for ours, _, theirs in split:
+        if "=" in theirs and "," in theirs:
+            raise UsageError(f"--map {ours}={theirs}: give --map once for each column")
         if not ours or not theirs:
             raise UsageError(f"--map {ours or theirs}: expected ours=theirs, as in title=name")
     return {ours: theirs for ours, _, theirs in split}

@@ -1,5 +1,6 @@
 """Verbs that score ideas: score, explain."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,9 @@ Theta = Annotated[
     float | None, typer.Option("--theta", help="Similarity of a match; default: the pool's.")
 ]
 K = Annotated[int | None, typer.Option("--k", help="Neighbours looked at; default: the pool's.")]
+StorePath = Annotated[
+    Path | None, typer.Option("--store", help="The pool's store, if it is no longer in its place.")
+]
 Encoder = Annotated[
     str | None, typer.Option("--encoder", help="Folder of the model, if it is not in its place.")
 ]
@@ -38,6 +42,7 @@ def score(
     theta: Theta = None,
     k: K = None,
     limit: Annotated[int | None, typer.Option("--limit", help="The first N ideas.", min=1)] = None,
+    store: StorePath = None,
     encoder: Encoder = None,
     device: Device = "auto",
     threads: Threads = None,
@@ -53,8 +58,8 @@ def score(
     """
     from hindsight_fast import runs
 
-    scorer = open_scorer(pool, encoder, device, threads, k=k, theta=theta, search=search)
-    console.note(scorer.signature)
+    runs.check_targets(ideas, out, matches)
+    scorer = open_scorer(pool, encoder, device, threads, store, k=k, theta=theta, search=search)
     with console.progress("scoring", "ideas") as advance, console.files_of([ideas]) as files:
         summary = runs.score_file(
             scorer,
@@ -72,13 +77,14 @@ def score(
 
 
 def explain(
-    idea: Annotated[str, typer.Argument(help="An idea's text, or a file of ideas.")],
+    idea: Annotated[str, typer.Argument(help="An idea's text, or a file of ideas; - is stdin.")],
     pool: PoolPath,
     idea_id: Annotated[
         str | None, typer.Option("--id", help="Which idea of the file; default: its first.")
     ] = None,
     theta: Theta = None,
     k: K = None,
+    store: StorePath = None,
     encoder: Encoder = None,
     device: Device = "auto",
     threads: Threads = None,
@@ -91,16 +97,19 @@ def explain(
     from hindsight_fast.explanation import explain_idea
     from hindsight_fast.ideas import find_idea
 
-    scorer = open_scorer(pool, encoder, device, threads, k=k, theta=theta, search="exact")
-    explanation = explain_idea(scorer, find_idea(idea, idea_id))
+    found = find_idea(idea if idea != "-" else sys.stdin.read(), idea_id)
+    scorer = open_scorer(pool, encoder, device, threads, store, k=k, theta=theta, search="exact")
+    explanation = explain_idea(scorer, found)
     if not as_json:
-        typer.echo(explanation.text)
+        # The table first: what it says in words then stands at the end, where one looks.
         console.table(
-            "",
+            f"The nearest papers to {found['idea_id'].item()}:",
             ["", "similarity", "impact", "citations", "venue", "date", "paper"],
             explanation.rows,
             right=(1, 2, 3),
+            long=(6,),
         )
+        typer.echo(explanation.text)
     console.finish(as_json, explanation.facts, explanation.facts["signature"])
 
 
@@ -109,6 +118,7 @@ def open_scorer(
     encoder: str | None,
     device: str,
     threads: int | None,
+    store: Path | None,
     *,
     k: int | None,
     theta: float | None,
@@ -117,7 +127,7 @@ def open_scorer(
     """Pool and encoder, opened and checked against each other."""
     from hindsight_fast import Pool, Scorer, load_encoder
 
-    opened, threads = Pool.open(pool), console.threads_to_use(threads)
+    opened, threads = Pool.open(pool, store), console.threads_to_use(threads)
     loaded = load_encoder(encoder or opened.encoder, device=device, threads=threads)
     console.note(f"{loaded.name} on {loaded.device}")
     return Scorer(opened, loaded, k=k, theta=theta, search=search, threads=threads)
@@ -137,7 +147,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
         for one in summary["systems"]
     ]
     columns = ["system", "ideas", "scored", "mean score", "match rate", "tokens", "truncated"]
-    console.table("", columns, rows, right=(1, 2, 3, 4, 5, 6))
+    console.table("", columns, rows, right=(1, 2, 3, 4, 5, 6), long=(0,))
     for line in summary["notes"]:
         typer.echo(line)
     typer.echo(summary["signature"])

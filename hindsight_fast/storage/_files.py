@@ -63,7 +63,7 @@ def open_regular(path: Path) -> BufferedReader:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise ArtefactError(f"{path} is missing; build it again") from None
+        raise ArtefactError(f"{path} is missing; make it again") from None
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise ArtefactError(f"{path} is a symbolic link; put the file itself there") from None

@@ -261,8 +261,8 @@ def check_file(path: Path, facts: FileFacts, *, full: bool) -> None:
         if size != facts.size:
             raise ArtefactError(
                 f"{path} has {size} bytes, its manifest says {facts.size}: "
-                "it was cut or replaced; build it again"
+                "it was cut or replaced; make it again"
             )
         found = full_hash(file) if full else sample_hash(file, size)
     if found != (facts.blake2b if full else facts.sample):
-        raise ArtefactError(f"{path} is not the file that its manifest names; build it again")
+        raise ArtefactError(f"{path} is not the file that its manifest names; make it again")
