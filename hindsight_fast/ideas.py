@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 
 import polars as pl
 
-from hindsight_fast.errors import DataError
+from hindsight_fast.errors import DataError, UsageError
 from hindsight_fast.papers.readers import lines, streams, tables
 from hindsight_fast.papers.text import without_surrogates
 
@@ -81,8 +81,14 @@ def ideas_frame(ideas: Iterable[Idea] | pl.DataFrame) -> pl.DataFrame:
             return ideas
         records = ideas.iter_rows(named=True)
     else:
-        records = (asdict(idea) for idea in ideas)
+        records = (asdict(_checked(idea)) for idea in ideas)
     return _frame([_row(record, place) for place, record in enumerate(records)])
+
+
+def _checked(idea: object) -> Idea:
+    if not isinstance(idea, Idea):
+        raise UsageError(f"an Idea was expected, or a frame of ideas; found {type(idea).__name__}")
+    return idea
 
 
 def read_ideas(
@@ -204,8 +210,16 @@ def _known_fields(content: Mapping[str, Any], place: int) -> dict[str, str | Non
         elif value is not None:
             extra[str(name)] = value
     row["idea_id"] = row["idea_id"] or f"#{place + 1}"
-    row["extra"] = json.dumps(extra, default=str) if extra else None
+    row["extra"] = _json(extra) if extra else None
     return row
+
+
+def _json(extra: dict[str, Any]) -> str:
+    """JSON text; numbers that JSON has no name for become null."""
+    try:
+        return json.dumps(extra, default=str, allow_nan=False)
+    except ValueError:
+        return json.dumps(json.loads(json.dumps(extra, default=str), parse_constant=lambda _: None))
 
 
 def _text(value: object) -> str | None:

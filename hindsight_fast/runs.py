@@ -4,8 +4,8 @@ import hashlib
 import json
 import platform
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from hindsight_fast.config import fingerprint, versions
-from hindsight_fast.errors import ArtefactError, DataError, UsageError
+from hindsight_fast.errors import ArtefactError, DataError, StorageError, UsageError
 from hindsight_fast.idea_text import IDEA_TEXT_VERSION
 from hindsight_fast.ideas import read_ideas
 from hindsight_fast.scoring import Scorer
@@ -122,7 +122,7 @@ def _publish(
         files: dict[str, dict[str, Any]] = {}
         for name, target in targets.items():
             path = stack.enter_context(publish_file(target))
-            with storage_errors(f"write {target}"):
+            with _write_errors(target):
                 _WRITERS[target.suffix](_parts(folder, name), path)
             files[name] = {"name": target.name, **_hashed(path)}
         ids = _parts(folder, "scores").select(pl.col("idea_id").n_unique()).collect().item()
@@ -255,8 +255,18 @@ def check_targets(ideas: Path, out: Path, matches: Path | None) -> dict[str, Pat
 
 
 def _write_part(frame: pl.DataFrame, path: Path) -> None:
-    with storage_errors(f"write {path}"):
+    with _write_errors(path):
         frame.write_parquet(path)
+
+
+@contextmanager
+def _write_errors(path: Path) -> Generator[None]:
+    """A refused write is told as such, also where polars doesn't say which error it met."""
+    with storage_errors(f"write {path}"):
+        try:
+            yield
+        except pl.exceptions.ComputeError as error:
+            raise StorageError(f"could not write {path}: {str(error)[:200]}") from error
 
 
 def _parts(folder: Path, name: str) -> pl.LazyFrame:

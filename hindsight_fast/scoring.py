@@ -331,6 +331,7 @@ def _check_same_space(pool: Pool, encoder: TextEncoder) -> None:
 
 
 def _check_unit_rows(vectors: NDArray[np.float32], dim: int) -> None:
+    vectors = np.asarray(vectors)
     if vectors.ndim != 2 or vectors.shape[1] != dim or vectors.dtype != np.float32:
         raise UsageError(
             f"vectors have shape {vectors.shape} and dtype {vectors.dtype}; "

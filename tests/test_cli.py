@@ -55,11 +55,10 @@ def run(home: Path, folder: Path, command: str, **options: Any) -> Run:
         [sys.executable, "-m", "hindsight_fast", *command.split()],
         cwd=folder,
         env=environment(home),
-        capture_output=True,
         text=True,
         timeout=120,
         check=False,
-        **options,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
     )
 
 
@@ -148,6 +147,15 @@ def test_brackets_in_names_are_no_patterns(home: Path, place: Path, tmp_path: Pa
     done = run(home, place, f"score ideas.jsonl --pool pool --out {out}")
     assert done.returncode == 0, done.stderr
     assert pl.read_parquet(out, glob=False).height == 30
+
+
+def test_names_and_places_that_can_not_be(home: Path, place: Path, tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"o\xff.parquet")
+    done = run(home, place, f"score ideas.jsonl --pool pool --out {odd}")
+    assert done.returncode == 2 and "is not UTF-8" in done.stderr
+    with Path("/dev/full").open("w") as full:
+        done = run(home, place, "info pool --json", stdout=full)
+    assert done.returncode == 5 and "Traceback" not in done.stderr
 
 
 def test_build_says_what_it_did_not_understand(home: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hindsight_fast.errors import DataError
+from hindsight_fast.errors import DataError, UsageError
 from hindsight_fast.ideas import (
     IDEA_SCHEMA,
     Idea,
@@ -128,6 +128,16 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, content: str, match: str
         read(tmp_path / "absent.jsonl")
     with pytest.raises(DataError, match="is a folder"):
         read(tmp_path)
+
+
+def test_extra_is_json_whatever_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "i.jsonl").write_text('{"text": "t", "novelty": 1e999, "n": [1, {"x": -1e999}]}\n')
+    assert json.loads(read(tmp_path / "i.jsonl")["extra"][0]) == {
+        "novelty": None,
+        "n": [1, {"x": None}],
+    }
+    with pytest.raises(UsageError, match="found str"):
+        ideas_frame(["an idea"])  # type: ignore[list-item] # pyright: ignore[reportArgumentType]
 
 
 def test_finding_one_idea(tmp_path: Path) -> None:

@@ -51,9 +51,25 @@ ONE: dict[str, tuple[dict[str, Any], ...]] = {
         record("a", authors=["Ada Bee"]),
         record("b", authors=["Bee A"]),
     ),
+    "same abstract, whatever the years": (
+        record("a", 2021, abstract="Same."),
+        record("b", 2024, abstract="Same."),
+    ),
     "one without authors": (record("a", authors=["Ada Bee"]), record("b")),
 }
 TWO: dict[str, tuple[dict[str, Any], ...]] = {
+    "titles that differ in a sign": (
+        record("a", title="C++ for learning"),
+        record("b", title="C for learning"),
+    ),
+    "generic title of one id": (
+        record("a", 2019, title="Editorial"),
+        record("a", 2023, title="Editorial", abstract="Another."),
+    ),
+    "doi of a volume": (
+        record("a", doi="10.1145/x", title="First words", authors=["Ada Bee"]),
+        record("b", doi="10.1145/x", title="Other words", authors=["Cy Dee"]),
+    ),
     "other title": (record("a"), record("b", title="A study of few things")),
     "two years apart": (record("a", 2022), record("b", 2024)),
     "preprint three years before": (record("a", 2021, **PREPRINT), record("b", 2024)),

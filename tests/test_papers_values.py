@@ -55,6 +55,17 @@ def test_arxiv_ids() -> None:
     assert identifiers.arxiv(pl.Series([*ARXIV, None])).to_list() == [*ARXIV.values(), None]
 
 
+def test_an_arxiv_id_that_is_only_mentioned_is_not_the_papers() -> None:
+    mentions = [
+        "https://github.com/a/b?ref=arxiv.org/abs/1706.03762",
+        "see arxiv.org/abs/1706.03762",
+        "https://example.org/10.48550/arXiv.1706.03762",
+    ]
+    assert identifiers.arxiv(pl.Series(mentions)).to_list() == [None] * 3
+    links = ["http://arxiv.org/pdf/1706.03762v2", "https://www.arxiv.org/abs/1706.03762"]
+    assert identifiers.arxiv(pl.Series(links)).to_list() == ["1706.03762"] * 2
+
+
 def test_dois() -> None:
     assert identifiers.doi(pl.Series([*DOIS, None])).to_list() == [*DOIS.values(), None]
     urls = pl.Series(["https://doi.org/10.1145/ABC.1?x=1", "https://example.org/10.1145/x"])

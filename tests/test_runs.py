@@ -1,6 +1,8 @@
 """Runs from file to file: what is counted, what the summary says, what an index lost."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,26 @@ def test_limit_and_strict(world: World, ideas: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="line 53"):
         score(world, ideas, tmp_path / "b.csv", strict=True)
     assert not (tmp_path / "b.csv").exists() and not (tmp_path / ".b.csv.work").exists()
+
+
+def test_a_refused_write_has_a_sentence(world: World, ideas: Path, tmp_path: Path) -> None:
+    code = (
+        "import resource, signal, sys; from pathlib import Path; sys.path[:0] = sys.argv[4:]\n"
+        "from hindsight_fast import Pool, Scorer, load_encoder, runs\n"
+        "from hindsight_fast.errors import StorageError\n"
+        "pool = Path(sys.argv[1])\n"
+        "scorer = Scorer(Pool.open(pool), load_encoder(pool.parent / 'models' / 'tiny'))\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))\n"
+        "try:\n    runs.score_file(scorer, Path(sys.argv[2]), Path(sys.argv[3]))\n"
+        "except StorageError as error:\n    sys.exit('could not' in str(error) and 5)\n"
+    )
+    arguments = [world.folder / "pool", ideas, tmp_path / "s.parquet", *sys.path]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], timeout=120, check=False
+    )
+    assert done.returncode == 5
+    assert not (tmp_path / "s.parquet").exists() and not (tmp_path / ".s.parquet.work").exists()
 
 
 def test_two_runs_into_one_table_are_kept_apart(world: World, ideas: Path, tmp_path: Path) -> None:

@@ -31,6 +31,28 @@ def make(path: Path, mark: str = "a", data: bytes = b"data", *, overwrite: bool 
         staging.body["n"] = len(data)
 
 
+def test_nothing_of_others_is_lost_with_an_artefact(tmp_path: Path) -> None:
+    make(tmp_path / "pool")
+    (tmp_path / "pool" / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"also holds notes\.txt"):
+        make(tmp_path / "pool", "b", overwrite=True)
+    with pytest.raises(UsageError, match="would lie inside"):
+        make(tmp_path / "pool" / "deep" / "inner")
+    with (
+        pytest.raises(UsageError, match="would lie inside"),
+        storage.publish_file(tmp_path / "pool" / "table.csv"),
+    ):
+        pass
+    with (
+        pytest.raises(UsageError, match="would lie inside"),
+        storage.working_folder(tmp_path / "pool" / "work"),
+    ):
+        pass
+    assert (tmp_path / "pool" / "notes.txt").read_text() == "mine"
+    (tmp_path / "pool" / "notes.txt").unlink()
+    make(tmp_path / "pool", "b", overwrite=True)
+
+
 def tree(folder: Path) -> list[str]:
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
 

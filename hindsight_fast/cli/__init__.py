@@ -3,8 +3,10 @@
 Every verb imports what it needs when it runs, so that ``--help`` is quick.
 """
 
+import os
 import signal
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 import typer
@@ -54,9 +56,17 @@ def main() -> NoReturn:
 
     signal.signal(signal.SIGINT, console.stop)
     signal.signal(signal.SIGTERM, console.stop)
+    # Started with one of them closed, Python has none; what is said there is then lost.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     try:
+        console.check_names(sys.argv)
         app()
+        sys.stdout.flush()
     except HindsightError as error:
         sys.stderr.write(f"hindsight-fast: {error}\n")
         sys.exit(error.exit_code)
+    except OSError as error:  # of what has no sentence of its own: standard output, the work folder
+        sys.stderr.write(f"hindsight-fast: the system refused: {error}\n")
+        sys.exit(5)
     sys.exit(0)

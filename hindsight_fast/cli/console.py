@@ -55,6 +55,16 @@ def _go_on() -> None:
         raise SystemExit(128 + _stopped_by)
 
 
+def check_names(arguments: list[str]) -> None:
+    """Refuse names that are not UTF-8 once, and in words: polars and usearch take none."""
+    from hindsight_fast.errors import UsageError
+
+    for argument in arguments:
+        if any("\udc80" <= character <= "\udcff" for character in argument):
+            shown = argument.encode("utf-8", "surrogateescape")
+            raise UsageError(f"{shown!r} is not UTF-8, and no name of a file can be; rename it")
+
+
 def note(text: str) -> None:
     """A line for the person who watches."""
     sys.stderr.write(f"{text}\n")

@@ -2,15 +2,16 @@
 
 Two records are the same paper where they share
 
-- a DOI or an arXiv id (a number that more than `LARGEST` records share is no paper's own: the DOI
-  of a volume);
+- a DOI or an arXiv id (a number that more than `LARGEST` records share, or a DOI of records whose
+  titles all differ and whose known first authors do too, is no paper's own but a volume's);
+- a normalised title and an abstract, whatever the years;
 - an id and a normalised title;
 - a normalised title, with years at most 1 apart, 2 if one of them is a preprint (has an arXiv id
   or stands on a preprint server). Years are
   compared with the earliest of the group, so that a title that returns every year does not chain.
   Generic titles ("Preface"), titles that more than `LARGEST` records share, and those whose known
   first authors differ never merge by title alone. A record without any year merges by title only
-  where the abstract is the same too.
+  where the abstract is the same too. Generic titles of one id need the same abstract as well.
 
 The group's date is chosen by `dates.choose`; its citations are the largest count of one record,
 with that record's source and day, never a sum; its venue is the one that says most
@@ -85,7 +86,10 @@ def merge(papers: pl.DataFrame) -> Merged:
     """
     papers, n_made = identifiers.fill_missing(papers)
     keys = text.title_key(papers["title"])
-    keyed = papers.with_columns(key=keys, identity=keys.fill_null(papers["title"]))
+    identity = keys.fill_null(papers["title"])
+    generic = keys.str.contains(_GENERIC).fill_null(True)
+    identity = identity.zip_with(~generic, identity + "\n" + papers["abstract"].fill_null(""))
+    keyed = papers.with_columns(key=keys, identity=identity)
     keyed, n_suffixed = identifiers.tell_apart(keyed, "identity")
     edges, n_too_many = _edges(keyed)
     groups = components(keyed.height, edges)
@@ -102,7 +106,11 @@ def _edges(papers: pl.DataFrame) -> tuple[NDArray[np.int64], int]:
     pairs: list[NDArray[np.int64]] = []
     too_many = 0
     for name in ("doi", "arxiv_id"):
-        having = rows.drop_nulls(name).select("row", name)
+        having = rows.drop_nulls(name).select("row", name, "key", "authors")
+        if name == "doi":
+            of_volume = _of_volume(having)
+            too_many += int(of_volume.sum())
+            having = having.filter(~of_volume)
         shared = having.filter(pl.len().over(name).is_between(2, LARGEST))
         too_many += having.filter(pl.len().over(name) > LARGEST).height
         pairs.append(_stars(shared, [name]))
@@ -111,9 +119,17 @@ def _edges(papers: pl.DataFrame) -> tuple[NDArray[np.int64], int]:
     too_many += titled.filter(pl.len().over("key") > LARGEST).height
     titled = titled.filter(pl.len().over("key") <= LARGEST)
     pairs.append(_by_year(titled.drop_nulls("year")))
-    undated = titled.filter(pl.col("year").is_null().any().over("key", "abstract"))
-    pairs.append(_stars(undated.drop_nulls("abstract"), ["key", "abstract"]))
+    pairs.append(_stars(titled.drop_nulls("abstract"), ["key", "abstract"]))
     return np.concatenate(pairs), too_many
+
+
+def _of_volume(having: pl.DataFrame) -> pl.Series:
+    """Tell which DOIs are a volume's: every title is another, and so are known first authors."""
+    of_doi = having.with_columns(surname=_surname(having["authors"]))
+    n_titles = pl.col("key").n_unique().over("doi")
+    n_authors = pl.col("surname").drop_nulls().n_unique().over("doi")
+    volume = (pl.len().over("doi") > 1) & (n_titles == pl.len().over("doi")) & (n_authors > 1)
+    return of_doi.select(volume.alias("volume"))["volume"]
 
 
 def _stars(rows: pl.DataFrame, by: list[str]) -> NDArray[np.int64]:

@@ -14,8 +14,8 @@ _ARCHIVES = (
 _NEW = r"[0-9]{2}(?:0[1-9]|1[0-2])\.[0-9]{4,5}"
 _OLD = rf"(?:{_ARCHIVES})(?:\.[a-z]{{2}})?/(?:9[1-9]|0[0-7])(?:0[1-9]|1[0-2])[0-9]{{3}}"
 _ARXIV = rf"^(?:arxiv[:.\s]\s*)?({_NEW}|{_OLD})(?:v[0-9]{{1,3}})?(?:\s*\[[a-z.-]+\])?$"
-_ARXIV_URL = rf"\barxiv\.org/(?:abs|pdf|html|ps|format|e-print)/({_NEW}|{_OLD})(?:v[0-9]{{1,3}})?\b"
-_ARXIV_DOI = rf"\b10\.48550/arxiv\.({_NEW}|{_OLD})(?:v[0-9]{{1,3}})?\b"
+_ARXIV_URL = rf"^(?:https?://)?(?:(?:www|export)\.)?arxiv\.org/(?:abs|pdf|html|ps|format|e-print)/({_NEW}|{_OLD})(?:v[0-9]{{1,3}})?\b"
+_ARXIV_DOI = rf"^(?:doi:\s*|(?:https?://)?(?:dx\.)?doi\.org/)?10\.48550/arxiv\.({_NEW}|{_OLD})(?:v[0-9]{{1,3}})?\b"
 _DOI = r"^(?:doi:\s*|(?:https?://)?(?:dx\.)?doi\.org/)?(10\.[0-9]{4,9}/\S+?)[.,;]?$"
 _DOI_URL = r"^https?://(?:dx\.)?doi\.org/(10\.[0-9]{4,9}/[^\s?#]+)"
 

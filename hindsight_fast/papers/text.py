@@ -142,15 +142,15 @@ def no_abstract(abstracts: pl.Series) -> pl.Series:
 def title_key(titles: pl.Series) -> pl.Series:
     """Reduce cleaned titles to what duplicates share.
 
-    Letters and digits only, lower case, compatibility forms and accents folded, markers of
-    retraction dropped. Null where nothing is left.
+    Letters and digits only (and the + and # of C++ and C#), lower case, compatibility forms and
+    accents folded, markers of retraction dropped. Null where nothing is left.
     """
     keys = (
         titles.str.replace(_TITLE_PREFIX, "")
         .str.replace(_TITLE_SUFFIX, "")
         .str.normalize("NFKD")
         .str.to_lowercase()
-        .str.replace_all(r"[\u{300}-\u{36f}]|[^\p{L}\p{N}\p{M}]", "")
+        .str.replace_all(r"[\u{300}-\u{36f}]|[^\p{L}\p{N}\p{M}+#]", "")
     )
     return keys.set(keys == "", None)
 

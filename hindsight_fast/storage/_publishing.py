@@ -34,6 +34,7 @@ from hindsight_fast.storage._manifests import (
 )
 
 _LOCK = ".lock"
+VECTORS = "vectors"
 
 
 @dataclass(slots=True)
@@ -65,6 +66,7 @@ def existing(
         return None
     if manifest.fingerprint != fingerprint:
         if overwrite:
+            _refuse_foreign(path, manifest)
             return None
         raise UsageError(
             f"{path} already holds {in_words(kind)} made from other input or settings; "
@@ -74,8 +76,37 @@ def existing(
         return verify_folder(path, kind) if overwrite else open_folder(path, kind)
     except ArtefactError as error:
         if overwrite:
+            _refuse_foreign(path, manifest)
             return None
         raise ArtefactError(f"{error}, with --overwrite") from error
+
+
+def _refuse_foreign(path: Path, manifest: Manifest) -> None:
+    """An artefact is replaced with all that lies in it, so nothing of others may lie there."""
+    known = {*manifest.files, MANIFEST, _LOCK, VECTORS}
+    with storage_errors(f"look at {path}"):
+        foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in known)
+    if foreign:
+        raise UsageError(
+            f"{path} also holds {', '.join(foreign[:5])}, which does not belong to it and would be "
+            "lost: move that away first"
+        )
+
+
+def _real(path: Path) -> Path:
+    with storage_errors(f"find {path}"):  # the working folder itself may be gone
+        return Path(os.path.realpath(path))
+
+
+def _refuse_inside(path: Path, kind: str) -> None:
+    """Only vectors live inside another artefact: anything else would go when that is replaced."""
+    for parent in path.parents:
+        if kind != VECTORS and (parent / MANIFEST).is_file():
+            with contextlib.suppress(ArtefactError):
+                inside = read_manifest(parent).kind
+                raise UsageError(
+                    f"{path} would lie inside {parent}, {in_words(inside)}; choose another place"
+                )
 
 
 def _manifest_at(path: Path, kind: str) -> Manifest | None:
@@ -124,10 +155,11 @@ def publish(
     StorageError
         No space, no rights, or another process is writing there.
     """
-    path = Path(os.path.realpath(path))
+    path = _real(path)
     if not path.name:
         raise UsageError(f"{path} can't be the name of {in_words(kind)}")
     writing = f"write {path}"
+    _refuse_inside(path, kind)
     _check_free(path, kind, fingerprint, overwrite=overwrite)
     with storage_errors(writing):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +179,8 @@ def publish(
 
 def _check_free(path: Path, kind: str, fingerprint: str, *, overwrite: bool) -> None:
     if overwrite:
-        _manifest_at(path, kind)
+        if (there := _manifest_at(path, kind)) is not None:
+            _refuse_foreign(path, there)
     elif existing(path, kind, fingerprint) is not None:
         raise UsageError(f"{path} already holds just this; nothing is to be built")
 
@@ -200,7 +233,8 @@ def working_folder(path: Path) -> Generator[Path]:
     StorageError
         No space, no rights, or another process is working there.
     """
-    path = Path(os.path.realpath(path))
+    path = _real(path)
+    _refuse_inside(path, "file")
     with storage_errors(f"work in {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
     with _locked_folder(path, f"work in {path}") as folder:
@@ -349,8 +383,9 @@ def publish_file(path: Path) -> Generator[Path]:
     StorageError
         No space, no rights, or another process is writing there.
     """
-    path = Path(os.path.realpath(path))
+    path = _real(path)
     writing = f"write {path}"
+    _refuse_inside(path, "file")
     partial = path.with_name(f".{path.name}.partial")
     descriptor = -1
     with storage_errors(writing):

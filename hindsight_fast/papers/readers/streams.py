@@ -33,7 +33,7 @@ class _ZstdFile(io.RawIOBase):
         self._raw = raw
         self._decoder = zstandard.ZstdDecompressor().decompressobj()
         self._fed = False
-        self._ready = b""
+        self._ready = memoryview(b"")
 
     def readable(self) -> bool:
         return True
@@ -45,7 +45,7 @@ class _ZstdFile(io.RawIOBase):
                 if self._fed and not self._decoder.eof:
                     raise EOFError("the compressed stream ends in the middle")
                 return 0
-            self._ready = self._decode(piece)
+            self._ready = memoryview(self._decode(piece))
         n = min(len(buffer), len(self._ready))
         buffer[:n] = self._ready[:n]
         self._ready = self._ready[n:]
