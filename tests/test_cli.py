@@ -50,7 +50,14 @@ def environment(home: Path) -> dict[str, str]:
     return {**os.environ, "HINDSIGHT_HOME": str(home), "NO_COLOR": "1", "COLUMNS": "200"}
 
 
-def run(home: Path, folder: Path, command: str, **options: Any) -> Run:
+def run(
+    home: Path,
+    folder: Path,
+    command: str,
+    *,
+    input: str | None = None,
+    stdout: Any = subprocess.PIPE,
+) -> Run:
     return subprocess.run(
         [sys.executable, "-m", "hindsight_fast", *command.split()],
         cwd=folder,
@@ -58,7 +65,9 @@ def run(home: Path, folder: Path, command: str, **options: Any) -> Run:
         text=True,
         timeout=120,
         check=False,
-        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
+        input=input,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
     )
 
 
