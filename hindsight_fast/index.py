@@ -22,7 +22,7 @@ import dataclasses
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -33,6 +33,7 @@ import usearch
 from numpy.typing import NDArray
 from usearch.index import Index as Graph
 
+from hindsight_fast.codes import CHUNK, CODES_VERSION, ToCode, chunks, fit
 from hindsight_fast.config import fingerprint, usable_threads
 from hindsight_fast.errors import ArtefactError, StorageError, UsageError
 from hindsight_fast.storage import storage_errors
@@ -47,10 +48,6 @@ COPIES = "index-copies.npy"
 
 _METRIC = "l2sq"
 _DTYPE = "i8"
-_CHUNK = 8192
-_SAMPLE = 20_000
-_COVERED = 0.9999  # share of components inside the range of a code; one odd paper can't stretch it
-_AXES_STEP = 32  # the number of axes is a multiple: whole registers, no tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,7 @@ class IndexConfig:
 
     def fingerprint(self) -> str:
         """Hash of these settings and of how vectors become codes."""
-        return fingerprint([dataclasses.asdict(self), _METRIC, _DTYPE, _SAMPLE, _COVERED])
+        return fingerprint([dataclasses.asdict(self), _METRIC, _DTYPE, CODES_VERSION])
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +142,14 @@ def build_index(
     if not len(rows):
         raise UsageError("an index of no papers was asked for; an empty pool has none")
     threads = 1 if config.deterministic else usable_threads(threads)
-    to_code, kept = _fit(vectors, rows, config.variance)
+    to_code, kept = fit(vectors, rows, config.variance)
     first = _first_of_equal(vectors, rows, to_code)
     in_graph = rows[first == rows]
     copies = np.stack([first, rows], axis=1)[first != rows].astype(np.int32)
     copies = copies[np.lexsort((copies[:, 1], copies[:, 0]))]
 
     graph = _graph(to_code.axes.shape[1], config)
-    for some in _chunks(in_graph):
+    for some in chunks(in_graph):
         graph.add(some.astype(np.uint64), to_code(vectors[some]), threads=threads)
         if progress is not None:
             progress(len(some))
@@ -183,7 +180,7 @@ def build_index(
 class Index:
     """A graph on disk, memory-mapped; searches may come from several threads at once."""
 
-    def __init__(self, graph: Any, to_code: "_ToCode", copies: NDArray[np.int32]) -> None:
+    def __init__(self, graph: Any, to_code: "ToCode", copies: NDArray[np.int32]) -> None:
         self._graph = graph
         self._to_code = to_code
         self._copies = copies
@@ -227,7 +224,7 @@ class Index:
                 f"{folder}: the index can't be opened ({error}); make the pool again"
             ) from error
         _check(graph, axes.shape[1], config, path)
-        index = cls(graph, _ToCode(mean, axes), np.asarray(copies))
+        index = cls(graph, ToCode(mean, axes), np.asarray(copies))
         index._try_out(usable_threads(threads), path)
         return index
 
@@ -272,8 +269,8 @@ class Index:
             raise ValueError(f"count is {count}; at least 1 is needed")
         threads = usable_threads(threads)
         found = [
-            self._nominate(queries[start : start + _CHUNK], count, threads)
-            for start in range(0, len(queries), _CHUNK)
+            self._nominate(queries[start : start + CHUNK], count, threads)
+            for start in range(0, len(queries), CHUNK)
         ]
         return np.concatenate(found) if found else np.empty((0, count), np.int32)
 
@@ -358,57 +355,15 @@ def _save(graph: Any, path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    for start in range(0, len(rows), _CHUNK):
-        yield rows[start : start + _CHUNK]
-
-
-@dataclass(frozen=True, slots=True)
-class _ToCode:
-    """From vectors (n, d), float32, to codes (n, a), int8."""
-
-    mean: NDArray[np.float32]
-    axes: NDArray[np.float32]
-
-    def __call__(self, vectors: NDArray[np.float32]) -> NDArray[np.int8]:
-        turned = np.clip(np.rint((vectors - self.mean) @ self.axes), -127, 127)
-        codes: NDArray[np.int8] = np.nan_to_num(turned).astype(np.int8)  # NaN finds anything
-        return codes
-
-
-def _fit(
-    vectors: NDArray[np.float32], rows: NDArray[np.int64], variance: float
-) -> tuple[_ToCode, float]:
-    """Mean of all rows, principal components of a sample; and the share of variance kept.
-
-    Summed in float64 and in order, so the same for the same rows.
-    """
-    total = np.zeros(vectors.shape[1])
-    for some in _chunks(rows):
-        total += vectors[some].sum(axis=0, dtype=np.float64)
-    mean = (total / len(rows)).astype(np.float32)
-    sample = vectors[rows[:: -(-len(rows) // _SAMPLE)]] - mean
-    values, components = np.linalg.eigh(sample.T.astype(np.float64) @ sample)
-    kept = np.cumsum(np.maximum(values[::-1], 0))
-    if not kept[-1] > 1e-12:  # all vectors are the mean
-        return _ToCode(mean, np.eye(len(mean), min(len(mean), _AXES_STEP), dtype=np.float32)), 1.0
-    kept /= kept[-1]
-    wanted = int(np.searchsorted(kept, variance)) + 1
-    n_axes = min(-(-wanted // _AXES_STEP) * _AXES_STEP, len(mean))
-    axes = components[:, ::-1][:, :n_axes].astype(np.float32)
-    reach = float(np.quantile(np.abs(sample @ axes), _COVERED))
-    return _ToCode(mean, np.ascontiguousarray(axes * (127 / reach))), float(kept[n_axes - 1])
-
-
 def _first_of_equal(
-    vectors: NDArray[np.float32], rows: NDArray[np.int64], to_code: _ToCode
+    vectors: NDArray[np.float32], rows: NDArray[np.int64], to_code: ToCode
 ) -> NDArray[np.int64]:
     """For each of the rows, the first row that has the same code."""
     # A random linear form modulo 2**64: two codes that differ agree with probability 2**-56.
     generator = np.random.default_rng(0)
     weights = generator.integers(-(2**63), 2**63 - 1, (to_code.axes.shape[1],), np.int64)
     hashes: NDArray[np.int64] = np.concatenate(
-        [to_code(vectors[some]).astype(np.int64) @ weights for some in _chunks(rows)]
+        [to_code(vectors[some]).astype(np.int64) @ weights for some in chunks(rows)]
     )
     _, first, place = np.unique(hashes, return_index=True, return_inverse=True)
     return rows[first[place]]
