@@ -167,6 +167,25 @@ def test_names_and_places_that_can_not_be(home: Path, place: Path, tmp_path: Pat
     assert done.returncode == 5 and "Traceback" not in done.stderr
 
 
+def test_a_package_that_refuses_another_gets_a_sentence(
+    home: Path, place: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "numba.py").write_text("raise ImportError('Numba needs NumPy 2.4 or less')")
+    command = f"score ideas.jsonl --pool pool --out {tmp_path}/s.csv"
+    stubbed = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    done = subprocess.run(
+        [sys.executable, "-m", "hindsight_fast", *command.split()],
+        cwd=place,
+        env=environment(home) | {"PYTHONPATH": stubbed},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 4
+    assert "Numba needs NumPy 2.4 or less" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_build_says_what_it_did_not_understand(home: Path, tmp_path: Path) -> None:
     records = [{"title": f"Title {i}", "summary": "x", "citations": "many"} for i in range(5)]
     write_lines(tmp_path / "papers.jsonl", records)

@@ -66,6 +66,12 @@ def main() -> NoReturn:
     except HindsightError as error:
         sys.stderr.write(f"hindsight-fast: {error}\n")
         sys.exit(error.exit_code)
+    except ImportError as error:  # a package is missing, or refuses the version of another
+        sys.stderr.write(
+            f"hindsight-fast: {error.name or 'a package'} can't be imported: {error}; the versions "
+            "that go together are in constraints.txt (pip install -c constraints.txt ...)\n"
+        )
+        sys.exit(4)
     except OSError as error:  # of what has no sentence of its own: standard output, the work folder
         sys.stderr.write(f"hindsight-fast: the system refused: {error}\n")
         sys.exit(5)
