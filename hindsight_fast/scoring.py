@@ -20,7 +20,7 @@ from hindsight_fast.papers.text import TEXT_VERSION
 from hindsight_fast.pool import Pool
 from hindsight_fast.store import UNIT_TOLERANCE
 from hindsight_fast.tables import TEXT_COLUMNS, matches_table, score_table
-from hindsight_kernels import Matches, match, scan
+from hindsight_kernels import Matches, exact, match, scan
 from hindsight_models import Encoded
 
 INDEX_CANDIDATES = 3
@@ -227,7 +227,16 @@ class Scorer:
 
     def match_exactly(self, vectors: NDArray[np.float32]) -> Matches:
         """What the exact scan finds, whatever `search` is; otherwise like `match_vectors`."""
-        return self._decide(vectors, self._scan(vectors))
+        pool, config = self.pool, self.config
+        with _damage(pool):
+            return exact(
+                vectors,
+                pool.vectors,
+                pool.impact,
+                config.k,
+                config.theta,
+                threads=self.threads,
+            )
 
     def matches_table(self, scored: Scored) -> pl.DataFrame:
         """The K nearest papers of each scored idea; columns of `tables.MATCH_SCHEMA`."""
