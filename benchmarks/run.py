@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hindsight_fast.encoders import models_home
+from hindsight_fast.model_folders import models_home
 
 BENCHMARKS: dict[str, list[str]] = {
     "opening": [],

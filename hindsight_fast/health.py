@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from hindsight_fast.config import usable_threads, versions
-from hindsight_fast.encoders import engine, installed_models, load_encoder
+from hindsight_fast.encoders import engine, load_encoder
 from hindsight_fast.errors import HindsightError, StorageError
+from hindsight_fast.model_folders import installed_models
 from hindsight_fast.storage import home
 
 _PROBE = [("A probe", "of the encoder on this machine, of no other use."), ("Another", "probe.")]

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,7 +21,7 @@ from hindsight_fast.pool import Pool
 from hindsight_fast.store import UNIT_TOLERANCE
 from hindsight_fast.tables import TEXT_COLUMNS, matches_table, score_table
 from hindsight_kernels import Matches, exact, match, scan
-from hindsight_models import Encoded
+from hindsight_models import Encoded, Progress
 
 INDEX_CANDIDATES = 3
 """An index nominates this many times K papers, so that its own order need not be exact."""
@@ -66,7 +66,7 @@ class TextEncoder(Protocol):
     def flops_per_text(self) -> float: ...
 
     def encode_counted(
-        self, pairs: Sequence[tuple[str, str]], progress: Callable[[int], None] | None = None
+        self, pairs: Sequence[tuple[str, str]], progress: Progress | None = None
     ) -> Encoded: ...
 
 

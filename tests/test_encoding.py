@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 import hindsight_models as models
-from hindsight_fast import encoders, encoding
+from hindsight_fast import encoders, model_folders
 from hindsight_fast.encoders import Encoder, load_encoder
 from hindsight_fast.encoding import embed_store, encode_texts
 from hindsight_fast.errors import ArtefactError, EncoderError, StorageError, UsageError
@@ -52,7 +52,7 @@ class Counting(Encoder):
     n_texts = 0
 
     def encode_counted(
-        self, pairs: Sequence[tuple[str, str]], progress: Callable[[int], None] | None = None
+        self, pairs: Sequence[tuple[str, str]], progress: models.Progress | None = None
     ) -> models.Encoded:
         self.n_texts += len(pairs)
         return super().encode_counted(pairs, progress)
@@ -92,7 +92,7 @@ def test_chunks_do_not_matter(
     rows = [paper(i, title=f"t {i % 7}", abstract=f"a {i % 5}") for i in range(60)]
     one, two = (build_store(table(rows), tmp_path / name) for name in ("one", "two"))
     whole = embed_store(one, encoder)
-    monkeypatch.setattr(encoding, "_CHUNK", 7)
+    monkeypatch.setattr("hindsight_fast.encoding._embed._CHUNK", 7)
     parts = embed_store(two, encoder)
     np.testing.assert_array_equal(parts.array, whole.array)
     assert parts.manifest.integer("n_texts") == 35
@@ -212,7 +212,7 @@ def test_what_fails_leaves_nothing(tmp_path: Path, model: Path) -> None:
         error: type[BaseException] = KeyboardInterrupt
 
         def encode_counted(
-            self, pairs: Sequence[tuple[str, str]], progress: Callable[[int], None] | None = None
+            self, pairs: Sequence[tuple[str, str]], progress: models.Progress | None = None
         ) -> models.Encoded:
             raise self.error
 
@@ -231,7 +231,8 @@ def test_killed_while_encoding_then_run_again(
     store = build_store(table([paper(i) for i in range(400)]), tmp_path / "store")
     code = (
         "import sys; from pathlib import Path; from hindsight_fast.store import Store\n"
-        "from hindsight_fast import encoders, encoding; encoding._CHUNK = 8\n"
+        "from hindsight_fast import encoders, encoding\n"
+        "from hindsight_fast.encoding import _embed; _embed._CHUNK = 8\n"
         "report = lambda n, total: n >= 100 and print(n, flush=True)\n"
         "model = encoders.load_encoder(Path(sys.argv[2]), device='cpu')\n"
         "encoding.embed_store(Store.open(Path(sys.argv[1])), model, progress=report)\n"
@@ -277,25 +278,25 @@ def test_models_are_found_by_name_or_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HINDSIGHT_HOME", str(tmp_path))
-    assert encoders.installed_models() == []
+    assert model_folders.installed_models() == []
     with pytest.raises(EncoderError, match="`hindsight-fast models get minilm` fetches it"):
         load_encoder("minilm")
     with pytest.raises(EncoderError, match="known are minilm"):
         load_encoder("nowhere/at all")
     tiny_model(tmp_path / "models" / "tiny")
-    assert encoders.installed_models() == ["tiny"]
+    assert model_folders.installed_models() == ["tiny"]
     encoder = load_encoder("tiny", device="cpu")
     assert encoder.name == "tiny" and encoder.flops_per_text > 1e6
-    rows = {row["name"]: row for row in encoders.known_models()}
+    rows = {row["name"]: row for row in model_folders.known_models()}
     assert rows["tiny"]["installed"] and rows["tiny"]["dim"] == 32
     assert not rows["minilm"]["installed"]
-    facts = encoders.verify_model("tiny")
+    facts = model_folders.verify_model("tiny")
     assert (facts["n_golden"], facts["worst_cosine"]) == (0, None)
     (tmp_path / "models" / "tiny" / "tokenizer.json").write_text("{}")
     with pytest.raises(EncoderError, match=r"tokenizer\.json"):
         load_encoder("tiny")
     with pytest.raises(EncoderError, match="no encoder is known"):
-        encoders.get_model("unheard-of")
+        model_folders.get_model("unheard-of")
 
 
 def test_the_engine_is_named_or_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,7 +312,7 @@ def test_a_disk_that_refuses_a_model_is_no_fault_of_the_model(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HINDSIGHT_HOME", str(tmp_path / "file"))
     with pytest.raises(StorageError, match=r"could not write .*minilm"):
-        encoders.get_model("minilm")
+        model_folders.get_model("minilm")
 
 
 def test_threads_are_those_that_the_process_may_use(

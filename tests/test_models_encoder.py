@@ -186,16 +186,16 @@ def test_no_texts_give_no_rows(encoder: Encoder) -> None:
 
 def test_more_than_a_chunk_comes_back_in_order_with_progress(encoder: Encoder) -> None:
     pairs = [text_of(2 + i % 9, i) for i in range(2500)]
-    done: list[int] = []
-    encoded = encoder.encode_counted(pairs, done.append)
-    assert sum(done) == len(pairs)
+    done: list[tuple[int, int]] = []
+    encoded = encoder.encode_counted(pairs, lambda texts, tokens: done.append((texts, tokens)))
+    assert np.array(done).sum(axis=0).tolist() == [len(pairs), encoded.n_tokens.sum()]
     assert encoded.n_tokens.tolist() == [2 + i % 9 for i in range(2500)]
     at = [0, 1023, 1024, 2047, 2499]
     assert np.array_equal(encoded.vectors[at], encoder.encode([pairs[i] for i in at]))
 
 
 def test_an_interrupt_from_progress_ends_the_call(encoder: Encoder) -> None:
-    def interrupt(_: int) -> None:
+    def interrupt(_texts: int, _tokens: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

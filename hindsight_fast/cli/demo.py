@@ -91,7 +91,8 @@ def _run(folder: Path, name: str, device: str, threads: int | None, as_json: boo
 
 def _model(name: str, device: str, threads: int | None) -> "Encoder":
     """The encoder, fetched if need be: a first look should be one command."""
-    from hindsight_fast.encoders import download_size, get_model, installed_models, load_encoder
+    from hindsight_fast.encoders import load_encoder
+    from hindsight_fast.model_folders import download_size, get_model, installed_models
 
     if name == "minilm" and name not in installed_models():
         console.note(f"fetching minilm ({download_size(name) / 1e6:.0f} MB, once)")

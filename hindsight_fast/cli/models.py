@@ -16,7 +16,7 @@ def list_models(as_json: Json = False) -> None:
 
     Example: hindsight-fast models list
     """
-    from hindsight_fast.encoders import known_models, models_home
+    from hindsight_fast.model_folders import known_models, models_home
 
     rows = known_models()
     if not as_json:
@@ -48,7 +48,7 @@ def get(
 
     Example: hindsight-fast models get minilm
     """
-    from hindsight_fast.encoders import download_size, get_model, installed_models
+    from hindsight_fast.model_folders import download_size, get_model, installed_models
 
     if name not in installed_models() and (size := download_size(name)):
         console.note(f"fetching {name} ({size / 1e6:.0f} MB, once)")
@@ -69,7 +69,7 @@ def verify(
 
     Example: hindsight-fast models verify minilm
     """
-    from hindsight_fast.encoders import verify_model
+    from hindsight_fast.model_folders import verify_model
 
     facts = verify_model(name)
     worst = facts["worst_cosine"]

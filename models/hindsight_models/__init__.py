@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hindsight_models.card import Card
-    from hindsight_models.encoder import Encoded, Encoder, load
+    from hindsight_models.encoder import CHUNK, Encoded, Encoder, Progress, load
     from hindsight_models.errors import ModelError
     from hindsight_models.fetch import get
     from hindsight_models.folder import Proof, verify
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from hindsight_models.session import engine_facts
 
 __all__ = [
+    "CHUNK",
     "KNOWN",
     "Card",
     "Encoded",
     "Encoder",
     "ModelError",
+    "Progress",
     "Proof",
     "Recipe",
     "engine_facts",
@@ -32,8 +34,10 @@ __all__ = [
 
 _HOMES = {
     "Card": "card",
+    "CHUNK": "encoder",
     "Encoded": "encoder",
     "Encoder": "encoder",
+    "Progress": "encoder",
     "load": "encoder",
     "ModelError": "errors",
     "get": "fetch",

@@ -2,7 +2,8 @@
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,9 @@ from hindsight_models.folder import check_files
 from hindsight_models.session import Session
 from hindsight_models.tokenizing import Tokenizer, Tokens
 
-_CHUNK = 256  # texts tokenised and sorted together; few, so that the first batch soon starts
+CHUNK = 256
+"""Texts tokenised and sorted together; few, so that the first batch soon starts."""
+
 _WAITING = 64  # batches that may wait for a runner
 UNIT_TOLERANCE = 1e-5  # float32 rounding leaves 1e-6; an error of 1e-3 would move matches
 
@@ -33,11 +36,45 @@ class Encoded(NamedTuple):
         int32 of shape (n,): tokens sent, special ones included, after any cut.
     truncated
         bool of shape (n,): the text was longer than the model takes.
+    retried
+        bool of shape (n,): the vector was not finite and unit at a lower precision, and was
+        computed again in float32.
     """
 
     vectors: NDArray[np.float32]
     n_tokens: NDArray[np.int32]
     truncated: NDArray[np.bool_]
+    retried: NDArray[np.bool_]
+
+    @classmethod
+    def empty(cls, n: int, dim: int) -> "Encoded":
+        """Room for n texts."""
+        return cls(
+            np.empty((n, dim), np.float32),
+            np.zeros(n, np.int32),
+            np.zeros(n, np.bool_),
+            np.zeros(n, np.bool_),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence["Encoded"], dim: int) -> "Encoded":
+        """Parts one after another."""
+        out = cls.empty(sum(len(part.vectors) for part in parts), dim)
+        start = 0
+        for part in parts:
+            stop = start + len(part.vectors)
+            for whole, piece in zip(out, part, strict=True):
+                whole[start:stop] = piece
+            start = stop
+        return out
+
+    def rows(self, at: NDArray[np.int64]) -> "Encoded":
+        """The texts at these places, in that order."""
+        return Encoded(self.vectors[at], self.n_tokens[at], self.truncated[at], self.retried[at])
+
+
+Progress = Callable[[int, int], None]
+"""Called with the texts and the tokens done since the last call."""
 
 
 class Encoder:
@@ -111,7 +148,7 @@ class Encoder:
     def encode_counted(
         self,
         pairs: Sequence[tuple[str, str]],
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Encoded:
         """Unit vectors of texts, with token counts.
 
@@ -120,36 +157,48 @@ class Encoder:
         pairs
             (head, body) of each text.
         progress
-            Called in this thread with the number of texts done since the last call.
+            Called in this thread with the texts and the tokens done since the last call.
 
         Raises
         ------
         ModelError
             The model failed, or gave a vector that is not finite and unit.
         """
+        chunks = (pairs[start : start + CHUNK] for start in range(0, len(pairs), CHUNK))
+        return Encoded.joined(list(self.encode_chunks(chunks, progress)), self.dim)
+
+    def encode_chunks(
+        self, chunks: Iterable[Sequence[tuple[str, str]]], progress: Progress | None = None
+    ) -> Generator[Encoded]:
+        """Chunk after chunk in order, while the texts of later ones are under way already.
+
+        Texts are sorted by length within a chunk; `CHUNK` is a good number of them. Otherwise
+        like `encode_counted`.
+        """
         session = self._open_in_this_process()
-        out = Encoded(
-            np.empty((len(pairs), self.dim), np.float32),
-            np.zeros(len(pairs), np.int32),
-            np.zeros(len(pairs), np.bool_),
-        )
         stop = threading.Event()
-        running: set[Future[int]] = set()
+        waiting: deque[_Chunk] = deque()
+        start = 0
         with ThreadPoolExecutor(self.threads, "encode") as pool:
             try:
-                for start in range(0, len(pairs), _CHUNK):
-                    tokens = self._tokenizer.many(pairs[start : start + _CHUNK])
-                    stop_ = start + len(tokens)
-                    out.n_tokens[start:stop_] = [len(t.ids) for t in tokens]
-                    out.truncated[start:stop_] = [t.truncated for t in tokens]
+                for pairs in chunks:
+                    tokens = self._tokenizer.many(pairs)
+                    chunk = _Chunk(start, tokens, Encoded.empty(len(tokens), self.dim))
+                    start += len(tokens)
+                    waiting.append(chunk)
                     for batch in self._plan(tokens):
-                        running = _report(running, _WAITING, progress)
-                        task = pool.submit(_run, session, batch, tokens, out.vectors, start, stop)
-                        running.add(task)
-                _report(running, 0, progress)
+                        _settle(waiting, _WAITING, progress)
+                        chunk.running.add(pool.submit(_run, session, batch, chunk, stop))
+                    while not waiting[0].running and waiting[0] is not chunk:
+                        yield waiting.popleft().out
+                while waiting:
+                    while waiting[0].running:
+                        wait(waiting[0].running, return_when=FIRST_COMPLETED)
+                        for chunk in waiting:
+                            chunk.reap(progress)
+                    yield waiting.popleft().out
             finally:
                 stop.set()
-        return out
 
     def count_tokens(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.int32]:
         """Tokens that each text would send to the model, int32 of shape (n,)."""
@@ -174,41 +223,52 @@ class Encoder:
         return self._session
 
 
-def _report(
-    running: set[Future[int]], allowed: int, progress: Callable[[int], None] | None
-) -> set[Future[int]]:
-    """Wait until at most `allowed` batches are under way, telling what was done."""
-    while len(running) > allowed:
-        done, running = wait(running, return_when=FIRST_COMPLETED)
-        n_done = sum(task.result() for task in done)
-        if progress is not None and n_done:
-            progress(n_done)
-    return running
+class _Chunk:
+    """Texts under way together: their tokens, their results, and the batches not yet done."""
+
+    def __init__(self, start: int, tokens: Sequence[Tokens], out: Encoded) -> None:
+        self.start, self.tokens, self.out = start, tokens, out
+        self.running: set[Future[Batch]] = set()
+        out.n_tokens[:] = [len(each.ids) for each in tokens]
+        out.truncated[:] = [each.truncated for each in tokens]
+
+    def reap(self, progress: Progress | None) -> None:
+        """Forget the batches that are done, telling what they held; their errors are raised."""
+        done = {task for task in self.running if task.done()}
+        self.running -= done
+        for task in done:
+            members = task.result().members
+            if progress is not None and members:
+                progress(len(members), int(self.out.n_tokens[members].sum(dtype=np.int64)))
 
 
-def _run(
-    session: Session,
-    batch: Batch,
-    tokens: Sequence[Tokens],
-    vectors: NDArray[np.float32],
-    start: int,
-    stop: threading.Event,
-) -> int:
-    """Encode one batch into its rows of `vectors`; the number of its texts."""
+def _settle(chunks: Iterable[_Chunk], allowed: int, progress: Progress | None) -> None:
+    """Wait until at most `allowed` batches of the chunks are under way."""
+    while True:
+        for chunk in chunks:
+            chunk.reap(progress)
+        running = set[Future[Batch]]().union(*(chunk.running for chunk in chunks))
+        if len(running) <= allowed:
+            return
+        wait(running, return_when=FIRST_COMPLETED)
+
+
+def _run(session: Session, batch: Batch, chunk: _Chunk, stop: threading.Event) -> Batch:
+    """Encode one batch into its rows of the chunk's vectors."""
     if stop.is_set():
-        return 0
-    ids, mask = fill(batch, [t.ids for t in tokens])
+        return Batch([], 0, 0)
+    ids, mask = fill(batch, [t.ids for t in chunk.tokens])
     result = session.run(ids, mask)[: len(batch.members)]
     norms = np.linalg.norm(result.astype(np.float64), axis=1)
     wrong = ~(np.abs(norms - 1.0) < UNIT_TOLERANCE)  # NaN is wrong too
     if wrong.any():
         first = int(np.argmax(wrong))
         raise ModelError(
-            f"text {start + batch.members[first]} got a vector of norm {norms[first]:.7g}, not 1; "
-            "hindsight-fast models verify tells whether the model is whole"
+            f"text {chunk.start + batch.members[first]} got a vector of norm {norms[first]:.7g}, "
+            "not 1; hindsight-fast models verify tells whether the model is whole"
         )
-    vectors[[start + member for member in batch.members]] = result
-    return len(batch.members)
+    chunk.out.vectors[batch.members] = result
+    return batch
 
 
 def _usable_processors() -> int:

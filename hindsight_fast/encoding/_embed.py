@@ -1,45 +1,20 @@
-"""Texts to vectors: those of a batch of ideas, and those of a store's papers."""
+"""The vectors of a store's papers."""
 
 import datetime as dt
 import hashlib
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, cast
+from collections.abc import Callable
+from typing import NamedTuple, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-import hindsight_models as models
 from hindsight_fast.config import fingerprint
 from hindsight_fast.encoders import Encoder
 from hindsight_fast.storage import create_array, existing, publish
 from hindsight_fast.store import Store, Vectors
 
 _CHUNK = 16_384  # papers read and encoded at a time
-
-
-class CountingEncoder(Protocol):
-    """What encoding asks of an encoder."""
-
-    def encode_counted(
-        self, pairs: Sequence[tuple[str, str]], progress: Callable[[int], None] | None = None
-    ) -> models.Encoded: ...
-
-
-def encode_texts(encoder: CountingEncoder, pairs: Sequence[tuple[str, str]]) -> models.Encoded:
-    """Encode texts, equal ones once; every row is its own text's.
-
-    Raises
-    ------
-    EncoderError
-        The model failed.
-    """
-    place = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
-    encoded = encoder.encode_counted(list(place))
-    if len(place) == len(pairs):
-        return encoded
-    rows = np.array([place[pair] for pair in pairs], np.int64)
-    return models.Encoded(encoded.vectors[rows], encoded.n_tokens[rows], encoded.truncated[rows])
 
 
 def embed_store(
@@ -165,13 +140,13 @@ def _fill(
 ) -> dict[str, int]:
     done, total, totals = 0, len(plan.first), {"n_tokens": 0, "n_truncated": 0}
 
-    def advance(more: int) -> None:
+    def advance(more: int, _tokens: int) -> None:
         nonlocal done
         done += more
         if progress is not None:
             progress(done, total)
 
-    advance(0)
+    advance(0, 0)
     for start in range(0, store.n, _CHUNK):
         low, high = np.searchsorted(plan.first, (start, start + _CHUNK))
         rows = plan.first[low:high]
