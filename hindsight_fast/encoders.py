@@ -28,6 +28,9 @@ class Encoder:
         Length of a vector.
     device : str
         What it really runs on.
+    precision : str
+        What it computes with: "float32", "float16", "bfloat16" or "int8". Vectors are known by
+        fingerprint and precision.
     threads : int
         Batches computed at once.
     theta : float
@@ -41,13 +44,24 @@ class Encoder:
         The folder is no model or not whole, or the engine or the device can't be had.
     """
 
-    def __init__(self, folder: Path, *, device: str = "auto", threads: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        device: str = "auto",
+        precision: str = "auto",
+        threads: int | None = None,
+        gpu_mem: int | None = None,
+    ) -> None:
         with translated():
-            self._inner = models.load(folder, device=device, threads=threads)
+            self._inner = models.load(
+                folder, device=device, precision=precision, threads=threads, gpu_mem=gpu_mem
+            )
         self.card = self._inner.card
         self.name, self.dim, self.theta = self.card.name, self.card.dim, self.card.theta
         self.fingerprint = self.card.fingerprint()
         self.device, self.threads = self._inner.device, self._inner.threads
+        self.precision = self._inner.precision
         self.flops_per_text = _flops(folder, min(TYPICAL_TOKENS, self.card.max_tokens))
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
@@ -115,22 +129,38 @@ def engine() -> str:
 
 
 def load_encoder(
-    name_or_path: str | Path, *, device: str = "auto", threads: int | None = None
+    name_or_path: str | Path,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int | None = None,
+    gpu_mem: int | None = None,
 ) -> Encoder:
     """Open an encoder by its name, or from a model folder. Nothing is fetched.
 
     Parameters
     ----------
     device
-        ``cpu``, ``cuda``, ``cuda:1``, or ``auto``: a GPU where one answers.
+        ``cpu``, ``cuda`` (every GPU), ``cuda:1``, or ``auto``: GPUs where they answer.
+    precision
+        ``float32``, ``float16`` (CUDA), ``bfloat16`` (processors that have it), ``int8`` (CPU), or
+        ``auto``: float32 on the CPU, float16 on CUDA.
     threads
         At most, and by default, as many as this process may use.
+    gpu_mem
+        Bytes that the engine may take of a GPU's memory; default: all.
 
     Raises
     ------
     EncoderError
-        No such model is here, it is damaged, or the device can't be had.
+        No such model is here, it is damaged, or the device or the precision can't be had.
     UsageError
         Fewer than one thread was asked for.
     """
-    return Encoder(find_model(name_or_path), device=device, threads=usable_threads(threads))
+    return Encoder(
+        find_model(name_or_path),
+        device=device,
+        precision=precision,
+        threads=usable_threads(threads),
+        gpu_mem=gpu_mem,
+    )

