@@ -46,7 +46,7 @@ def edit_card(folder: Path, **changes: object) -> None:
 def test_a_card_comes_back_as_it_was(tmp_path: Path) -> None:
     folder = tiny_model(tmp_path)
     golden = (Golden("a ü", "b", tuple(i / 32 for i in range(32))),)
-    card = replace(Card.read(folder), golden=golden)
+    card = replace(Card.read(folder), golden=golden, published_as=("specter_v2", "ü"))
     (folder / "card.json").write_text(card.to_json(), encoding="utf-8")
     assert Card.read(folder) == card
     assert Card.read(folder).fingerprint() == card.fingerprint()
@@ -55,6 +55,7 @@ def test_a_card_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_the_fingerprint_covers_what_changes_vectors_and_no_more(tmp_path: Path) -> None:
     card = Card.read(tiny_model(tmp_path))
     same = replace(card, name="other", theta=0.1, theta_note="x", sources={}, golden=())
+    same = replace(same, published_as=("x",), files={**card.files, FUSED_FILE: "0" * 64})
     assert same.fingerprint() == card.fingerprint()
     others = [
         replace(card, separator=" "),
@@ -84,6 +85,8 @@ def test_the_fingerprint_covers_what_changes_vectors_and_no_more(tmp_path: Path)
         ("files", {}),
         ("files", ["model.onnx"]),
         ("sources", {"weights": 1}),
+        ("published_as", "specter_v2"),
+        ("published_as", [1]),
         ("format_version", 2),
         ("golden", [{"head": "a", "body": "b", "vector": "AAAA"}]),
         ("golden", [{"head": "a", "body": "b"}]),
@@ -96,6 +99,14 @@ def test_a_card_with_a_wrong_value_is_refused(tmp_path: Path, key: str, value: o
     edit_card(folder, **{key: value})
     with pytest.raises(ModelError, match=r"card\.json: "):
         Card.read(folder)
+
+
+def test_a_card_of_before_published_as_still_reads(tmp_path: Path) -> None:
+    folder = tiny_model(tmp_path)
+    raw = json.loads((folder / "card.json").read_text())
+    del raw["published_as"]
+    (folder / "card.json").write_text(json.dumps(raw))
+    assert Card.read(folder).published_as == ()
 
 
 def test_a_card_without_a_key_is_refused(tmp_path: Path) -> None:

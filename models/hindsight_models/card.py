@@ -70,6 +70,8 @@ class Card:
         Where the weights came from, by role.
     adapter
         Name of the adapter that the graph applies, or None.
+    published_as
+        Model names under which others publish vectors of this encoder.
     golden
         Texts with known vectors, to prove the folder on this machine.
     """
@@ -85,6 +87,7 @@ class Card:
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
     adapter: str | None = None
     precision: Literal["float32"] = "float32"
+    published_as: tuple[str, ...] = ()
     golden: tuple[Golden, ...] = ()
 
     def __post_init__(self) -> None:
@@ -113,8 +116,12 @@ class Card:
             "max_tokens": self.max_tokens,
             "adapter": self.adapter,
             "precision": self.precision,
-            # The fused graph computes the same thing, and may be rewritten without new vectors.
-            "files": {name: self.files[name] for name in sorted(self.files) if name != FUSED_FILE},
+            # Other graphs compute the same thing, and may be rewritten without new vectors.
+            "files": {
+                name: self.files[name]
+                for name in sorted(self.files)
+                if name == GRAPH_FILE or not name.endswith(".onnx")
+            },
         }
         text = json.dumps(facts, sort_keys=True, ensure_ascii=True)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
@@ -157,6 +164,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "sources": dict,
     "adapter": (str, type(None)),
     "precision": str,
+    "published_as": list,
     "golden": list,
 }
 
@@ -171,7 +179,11 @@ def _typed(raw: dict[str, Any]) -> dict[str, Any]:
         pairs = cast(dict[object, object], raw.get(key, {}))
         if not all(isinstance(v, str) for v in pairs.values()):
             raise ModelError(f"{key} must map names to text")
-    return {**raw, "golden": tuple(Golden.from_dict(g) for g in raw.get("golden", []))}
+    names: list[object] = raw.get("published_as", [])
+    if not all(isinstance(name, str) for name in names):
+        raise ModelError(f"published_as is {names!r}; expected names")
+    golden = tuple(Golden.from_dict(g) for g in raw.get("golden", []))
+    return {**raw, "published_as": tuple(names), "golden": golden}
 
 
 def _check(right: bool, what: str, found: object, expected: str) -> None:

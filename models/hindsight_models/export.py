@@ -34,6 +34,7 @@ class Facts:
     theta_note: str
     sources: Mapping[str, str]
     adapter: str | None = None
+    published_as: tuple[str, ...] = ()
 
 
 def export(folder: Path, facts: Facts, golden: tuple[Golden, ...] = ()) -> Card:
@@ -72,6 +73,7 @@ def export(folder: Path, facts: Facts, golden: tuple[Golden, ...] = ()) -> Card:
         files={name: sha256_of(folder / name) for name in names},
         sources=facts.sources,
         adapter=facts.adapter,
+        published_as=facts.published_as,
     )
     card = replace(card, golden=golden)
     (folder / CARD_FILE).write_text(card.to_json(), encoding="utf-8")
