@@ -79,7 +79,7 @@ def test_the_graphs_hold_no_weights(tmp_path: Path) -> None:
     ("key", "value"),
     [
         ("hidden_act", "gelu_new"),
-        ("model_type", "roberta"),
+        ("model_type", "mpnet"),
         ("position_embedding_type", "relative_key"),
         ("is_decoder", True),
         ("hidden_size", 0),

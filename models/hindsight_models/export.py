@@ -49,10 +49,9 @@ def export(folder: Path, facts: Facts, golden: tuple[Golden, ...] = ()) -> Card:
         A file is missing, damaged, or not of a supported architecture.
     """
     config = BertConfig.read(folder / CONFIG_FILE)
-    if facts.max_tokens > config.max_position_embeddings:
+    if facts.max_tokens > config.longest:
         raise ModelError(
-            f"max_tokens {facts.max_tokens} is more than the model's "
-            f"{config.max_position_embeddings} positions"
+            f"max_tokens {facts.max_tokens} is more than the model's {config.longest} positions"
         )
     names = [CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, GRAPH_FILE, FUSED_FILE]
     weights, adapter = Checkpoint(folder / WEIGHTS_FILE), None

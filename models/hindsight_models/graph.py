@@ -174,17 +174,14 @@ def _embeddings(w: _Writer, config: BertConfig) -> str:
     dim, table = config.hidden_size, "embeddings.{}_embeddings.weight"
     words = w.op("Gather", w.tensor(table.format("word"), config.vocab_size, dim), "ids")
     length = w.op("Shape", "ids", start=1, end=2)
-    positions = w.op(
-        "Slice",
-        w.tensor(table.format("position"), config.max_position_embeddings, dim),
-        w.ints([0]),
-        length,
-        w.ints([0]),
-    )
-    # Every token is of type 0: texts are one sequence.
-    types = w.tensor(table.format("token_type"), config.type_vocab_size, dim)
-    kind = w.op("Slice", types, w.ints([0]), w.ints([1]), w.ints([0]))
-    total = w.op("Add", words, w.op("Add", positions, kind))
+    positions = w.tensor(table.format("position"), config.max_position_embeddings, dim)
+    first = w.ints([config.first_position])
+    end = w.op("Add", length, first) if config.first_position else length
+    added = w.op("Slice", positions, first, end, w.ints([0]))
+    if config.type_vocab_size:  # every token is of type 0: texts are one sequence
+        types = w.tensor(table.format("token_type"), config.type_vocab_size, dim)
+        added = w.op("Add", added, w.op("Slice", types, w.ints([0]), w.ints([1]), w.ints([0])))
+    total = w.op("Add", words, added)
     flat = w.op("Reshape", total, w.ints([-1, dim]))
     return _norm_layer(w, config, "embeddings.LayerNorm", flat)
 
