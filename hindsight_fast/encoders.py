@@ -20,6 +20,8 @@ class Encoder:
 
     Attributes
     ----------
+    folder : Path
+        The model folder.
     card : hindsight_models.Card
         What the model is: theta, longest input, where the weights came from.
     name, fingerprint : str
@@ -57,12 +59,24 @@ class Encoder:
             self._inner = models.load(
                 folder, device=device, precision=precision, threads=threads, gpu_mem=gpu_mem
             )
-        self.card = self._inner.card
+        self.folder, self.card = folder, self._inner.card
         self.name, self.dim, self.theta = self.card.name, self.card.dim, self.card.theta
         self.fingerprint = self.card.fingerprint()
         self.device, self.threads = self._inner.device, self._inner.threads
         self.precision = self._inner.precision
         self.flops_per_text = _flops(folder, min(TYPICAL_TOKENS, self.card.max_tokens))
+
+    def reference(self) -> "Encoder":
+        """The same model in float32 on the CPU, to measure others by; itself where it is that.
+
+        Raises
+        ------
+        EncoderError
+            It can't be opened so.
+        """
+        if (self.precision, self.device) == ("float32", "cpu"):
+            return self
+        return Encoder(self.folder, device="cpu", precision="float32", threads=usable_threads())
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         """Encode (title, abstract) pairs to unit vectors, float32 of shape (n, dim).
