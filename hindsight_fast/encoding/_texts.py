@@ -1,23 +1,51 @@
 """The vectors of a batch of texts."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
 
 import hindsight_models as models
+from hindsight_fast.encoding._cache import VectorCache, vector_keys
 
 
 class CountingEncoder(Protocol):
     """What encoding asks of an encoder."""
 
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def precision(self) -> str: ...
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def dim(self) -> int: ...
+
     def encode_counted(
         self, pairs: Sequence[tuple[str, str]], progress: models.Progress | None = None
     ) -> models.Encoded: ...
 
+    def encode_chunks(
+        self,
+        chunks: Iterable[Sequence[tuple[str, str]]],
+        progress: models.Progress | None = None,
+    ) -> Generator[models.Encoded]: ...
 
-def encode_texts(encoder: CountingEncoder, pairs: Sequence[tuple[str, str]]) -> models.Encoded:
+
+def encode_texts(
+    encoder: CountingEncoder,
+    pairs: Sequence[tuple[str, str]],
+    cache: VectorCache | None = None,
+) -> models.Encoded:
     """Encode texts, equal ones once; every row is its own text's.
+
+    Parameters
+    ----------
+    cache
+        Texts that are there are not encoded; others are put there as soon as they are.
 
     Raises
     ------
@@ -25,8 +53,28 @@ def encode_texts(encoder: CountingEncoder, pairs: Sequence[tuple[str, str]]) -> 
         The model failed.
     """
     place = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
-    encoded = encoder.encode_counted(list(place))
+    texts = list(place)
+    if cache is None:
+        encoded = encoder.encode_counted(texts)
+    else:
+        encoded = _encode_missing(encoder, texts, cache)
     if len(place) == len(pairs):
         return encoded
     rows = np.array([place[pair] for pair in pairs], np.int64)
     return encoded.rows(rows)
+
+
+def _encode_missing(
+    encoder: CountingEncoder, texts: Sequence[tuple[str, str]], cache: VectorCache
+) -> models.Encoded:
+    """Chunk by chunk, so that a kill loses a few of the texts that are encoded by then."""
+    out = models.Encoded.empty(len(texts), encoder.dim)
+    keys = vector_keys(encoder, texts)
+    missing = cache.fill(keys, out)
+    chunks = [missing[i : i + models.CHUNK] for i in range(0, len(missing), models.CHUNK)]
+    encoded = encoder.encode_chunks([texts[i] for i in chunk] for chunk in chunks)
+    for at, part in zip(chunks, encoded, strict=True):
+        for whole, piece in zip(out, part, strict=True):
+            whole[at] = piece
+        cache.add([keys[i] for i in at], part)
+    return out
