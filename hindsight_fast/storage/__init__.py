@@ -2,8 +2,9 @@
 
 An artefact is a folder of immutable files and a `manifest.json` that names each with its size and
 hashes. It is written in a hidden sibling, `.NAME.partial`, under a lock, flushed to disk, and
-renamed into place; what a killed process leaves there is wiped by the next. A reader that has
-mapped the files of an artefact keeps them when a new one takes its place.
+renamed into place; what a killed process leaves there is wiped by the next, or gone on with where
+the work takes days (`publish_resumable`). A reader that has mapped the files of an artefact keeps
+them when a new one takes its place.
 
 The files that a manifest names lie directly in the folder and are regular files: a symbolic link
 among them is refused, since what it points at could change under a mapping. The folder itself
@@ -29,12 +30,18 @@ from hindsight_fast.storage._publishing import (
     publish_file,
     working_folder,
 )
+from hindsight_fast.storage._resuming import Piece, Target, Unfinished, publish_resumable
+from hindsight_fast.storage._rows import RowFile
 from hindsight_fast.storage._user import full_hash_once, home
 
 __all__ = [
     "FileFacts",
     "Manifest",
+    "Piece",
+    "RowFile",
     "Staging",
+    "Target",
+    "Unfinished",
     "create_array",
     "existing",
     "full_hash_once",
@@ -46,6 +53,7 @@ __all__ = [
     "open_with",
     "publish",
     "publish_file",
+    "publish_resumable",
     "read_manifest",
     "storage_errors",
     "verify_folder",

@@ -27,7 +27,17 @@ def create_array(path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArra
         The space is not there; nothing is left of the file.
     """
     kind = np.dtype(dtype)
-    header = _npy_header(kind, shape)
+    start = reserve_array(path, kind, shape)
+    if not math.prod(shape):
+        return np.zeros(shape, kind)
+    with storage_errors(f"create {path}"):
+        return np.memmap(path, kind, "r+", start, shape).view(np.ndarray)
+
+
+def reserve_array(path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> int:
+    """Like `create_array`, without mapping it; returns where in the file the values begin."""
+    kind = np.dtype(dtype)
+    header = npy_header(kind, shape)
     total = len(header) + kind.itemsize * math.prod(shape)
     with storage_errors(f"create {path}"):
         free = shutil.disk_usage(path.parent).free
@@ -44,9 +54,7 @@ def create_array(path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArra
         except BaseException:
             path.unlink(missing_ok=True)
             raise
-        if not math.prod(shape):
-            return np.zeros(shape, kind)
-        return np.memmap(path, kind, "r+", len(header), shape).view(np.ndarray)
+    return len(header)
 
 
 def _reserve(file: BufferedWriter, total: int) -> None:
@@ -59,7 +67,7 @@ def _reserve(file: BufferedWriter, total: int) -> None:
         file.write(block[:missing])
 
 
-def _npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     if dtype.hasobject:
         raise TypeError("arrays of objects are never stored")
     buffer = io.BytesIO()
@@ -82,7 +90,7 @@ def map_array(path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[A
     """
     kind = np.dtype(dtype)
     with storage_errors(f"read {path}"), open_regular(path) as file:
-        header = _npy_header(kind, shape)
+        header = npy_header(kind, shape)
         if file.read(len(header)) != header:
             _describe_wrong_array(file, path, kind, shape)
         size, expected = os.fstat(file.fileno()).st_size, math.prod(shape) * kind.itemsize

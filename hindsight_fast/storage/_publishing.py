@@ -1,19 +1,14 @@
 """Writing an artefact or a file so that it is there whole, or not at all."""
 
 import contextlib
-import ctypes
-import fcntl
-import glob
 import os
 import shutil
-import sys
-import time
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hindsight_fast.errors import ArtefactError, StorageError, UsageError
+from hindsight_fast.errors import ArtefactError, UsageError
 from hindsight_fast.storage._files import (
     full_hash,
     open_regular,
@@ -32,8 +27,17 @@ from hindsight_fast.storage._manifests import (
     read_manifest,
     verify_folder,
 )
+from hindsight_fast.storage._moving import (
+    JOURNAL,
+    LOCK,
+    is_open_as,
+    lock_folder,
+    move_into_place,
+    remove,
+    sweep,
+    try_lock,
+)
 
-_LOCK = ".lock"
 VECTORS = "vectors"
 
 
@@ -83,7 +87,7 @@ def existing(
 
 def _refuse_foreign(path: Path, manifest: Manifest) -> None:
     """An artefact is replaced with all that lies in it, so nothing of others may lie there."""
-    known = {*manifest.files, MANIFEST, _LOCK, VECTORS}
+    known = {*manifest.files, MANIFEST, LOCK, JOURNAL, VECTORS}
     with storage_errors(f"look at {path}"):
         foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in known)
     if foreign:
@@ -93,7 +97,7 @@ def _refuse_foreign(path: Path, manifest: Manifest) -> None:
         )
 
 
-def _real(path: Path) -> Path:
+def _real_path(path: Path) -> Path:
     with storage_errors(f"find {path}"):  # the working folder itself may be gone
         return Path(os.path.realpath(path))
 
@@ -155,26 +159,36 @@ def publish(
     StorageError
         No space, no rights, or another process is writing there.
     """
-    path = _real(path)
-    if not path.name:
-        raise UsageError(f"{path} can't be the name of {in_words(kind)}")
-    writing = f"write {path}"
-    _refuse_inside(path, kind)
-    _check_free(path, kind, fingerprint, overwrite=overwrite)
-    with storage_errors(writing):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(path)
+    path, writing = prepare(path, kind, fingerprint, overwrite=overwrite), f"write {path}"
     with _locked_folder(path.with_name(f".{path.name}.partial"), writing) as partial:
         staging = Staging(partial)
         yield staging
         with storage_errors(writing):
-            _seal(staging, kind, fingerprint)
-            _check_free(path, kind, fingerprint, overwrite=overwrite)
-            _move_into_place(partial, path)
-    with storage_errors(writing):
-        (path / _LOCK).unlink(missing_ok=True)
-        sync_folder(path.parent)
-        _sweep(path)
+            finish(staging, path, kind, fingerprint, overwrite=overwrite)
+
+
+def prepare(path: Path, kind: str, fingerprint: str, *, overwrite: bool) -> Path:
+    """Return the real path, after a look at whether an artefact may be put there."""
+    path = _real_path(path)
+    if not path.name:
+        raise UsageError(f"{path} can't be the name of {in_words(kind)}")
+    _refuse_inside(path, kind)
+    _check_free(path, kind, fingerprint, overwrite=overwrite)
+    with storage_errors(f"write {path}"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sweep(path)
+    return path
+
+
+def finish(staging: Staging, path: Path, kind: str, fingerprint: str, *, overwrite: bool) -> None:
+    """Make what was staged an artefact, at `path`."""
+    _seal(staging, kind, fingerprint)
+    _check_free(path, kind, fingerprint, overwrite=overwrite)
+    move_into_place(staging.folder, path)
+    for name in (JOURNAL, LOCK):
+        (path / name).unlink(missing_ok=True)
+    sync_folder(path.parent)
+    sweep(path)
 
 
 def _check_free(path: Path, kind: str, fingerprint: str, *, overwrite: bool) -> None:
@@ -188,7 +202,7 @@ def _check_free(path: Path, kind: str, fingerprint: str, *, overwrite: bool) -> 
 def _seal(staging: Staging, kind: str, fingerprint: str) -> None:
     """Flush the files to disk, and write the manifest that names them."""
     plain = [f for f in sorted(staging.folder.iterdir()) if f.is_symlink() or not f.is_dir()]
-    files = {f.name: _settle(f) for f in plain if f.name != _LOCK}
+    files = {f.name: _settle(f) for f in plain if f.name not in (LOCK, JOURNAL)}
     raw = manifest_bytes(kind, fingerprint, staging.body, files)
     write_durably(staging.folder / MANIFEST, raw)
     sync_folder(staging.folder)
@@ -233,7 +247,7 @@ def working_folder(path: Path) -> Generator[Path]:
     StorageError
         No space, no rights, or another process is working there.
     """
-    path = _real(path)
+    path = _real_path(path)
     _refuse_inside(path, "file")
     with storage_errors(f"work in {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -250,78 +264,19 @@ def _locked_folder(folder: Path, action: str) -> Generator[Path]:
     this process at the latest.
     """
     with storage_errors(action):
-        descriptor = _lock_folder(folder)
+        descriptor = lock_folder(folder)
     try:
         with storage_errors(action):
             for leftover in folder.iterdir():
-                if leftover.name != _LOCK:
-                    _remove(leftover)
+                if leftover.name != LOCK:
+                    remove(leftover)
         yield folder
     except BaseException:
-        if _is_open_as(descriptor, folder / _LOCK):
+        if is_open_as(descriptor, folder / LOCK):
             shutil.rmtree(folder, ignore_errors=True)
         raise
     finally:
         os.close(descriptor)
-
-
-def _lock_folder(folder: Path) -> int:
-    """Return the locked descriptor of `folder`, which is made where it isn't there.
-
-    Raises
-    ------
-    StorageError
-        Another process holds it, or it has neither lock nor manifest: it was never ours.
-    """
-    descriptor = -1
-    while descriptor < 0:
-        names = {entry.name for entry in folder.iterdir()} if folder.exists() else set[str]()
-        if names and not names & {_LOCK, MANIFEST}:
-            raise StorageError(f"{folder} is in the way and not ours; remove it")
-        folder.mkdir(exist_ok=True)
-        descriptor = _try_lock(folder / _LOCK)
-    return descriptor
-
-
-def _try_lock(path: Path) -> int:
-    """Return a locked descriptor of the file, or -1 if it was moved away meanwhile.
-
-    Raises
-    ------
-    StorageError
-        Another process holds the lock.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
-    except FileNotFoundError:
-        return -1
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        name = path.parent if path.name == _LOCK else path
-        raise StorageError(f"another process is writing {name} at this moment") from None
-    except BaseException:
-        os.close(descriptor)
-        raise
-    if not _is_open_as(descriptor, path):
-        os.close(descriptor)
-        return -1
-    return descriptor
-
-
-def _is_open_as(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.lstat())
-    except FileNotFoundError:
-        return False
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
 
 
 def _settle(path: Path) -> dict[str, Any]:
@@ -332,43 +287,6 @@ def _settle(path: Path) -> dict[str, Any]:
         os.fsync(file.fileno())
         size = os.fstat(file.fileno()).st_size
         return {"blake2b": full_hash(file), "sample": sample_hash(file, size), "size": size}
-
-
-def _move_into_place(partial: Path, path: Path) -> None:
-    if not path.is_dir() or not any(path.iterdir()):
-        partial.rename(path)
-        return
-    old = path.with_name(f".{path.name}.old-{os.getpid()}-{time.monotonic_ns()}")
-    if _exchange(partial, path):
-        partial.rename(old)
-    else:
-        path.rename(old)
-        partial.rename(path)
-
-
-def _sweep(path: Path) -> None:
-    """Remove what `path` was replaced from, now or by a process that was killed at it."""
-    for old in path.parent.glob(f".{glob.escape(path.name)}.old-*"):
-        with contextlib.suppress(OSError):  # no folder, or another process is at it
-            entries = sorted(old.iterdir(), key=lambda entry: entry.name == MANIFEST)
-            if entries and entries[-1].name != MANIFEST:
-                continue  # not ours: the manifest goes last
-            for entry in entries:
-                _remove(entry)
-            old.rmdir()
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Swap two folders in one step, so that no reader finds nothing; False where unsupported."""
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):
-        return False
-    at_cwd, exchange = -100, 2
-    done = renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange)
-    return int(done) == 0
 
 
 @contextlib.contextmanager
@@ -383,7 +301,7 @@ def publish_file(path: Path) -> Generator[Path]:
     StorageError
         No space, no rights, or another process is writing there.
     """
-    path = _real(path)
+    path = _real_path(path)
     writing = f"write {path}"
     _refuse_inside(path, "file")
     partial = path.with_name(f".{path.name}.partial")
@@ -391,7 +309,7 @@ def publish_file(path: Path) -> Generator[Path]:
     with storage_errors(writing):
         path.parent.mkdir(parents=True, exist_ok=True)
         while descriptor < 0:
-            descriptor = _try_lock(partial)
+            descriptor = try_lock(partial)
     try:
         with storage_errors(writing):
             os.ftruncate(descriptor, 0)

@@ -46,6 +46,8 @@ class Vectors:
         Of papers, encoder and `since` together.
     encoder, encoder_fingerprint : str
         The encoder's name, and what its vectors depend on.
+    precision : str
+        What they were computed in: "float32", "float16", ...
     theta : float
         The similarity of a match that the encoder's card recommends.
     since : datetime.date or None
@@ -67,6 +69,7 @@ class Vectors:
         self.fingerprint = manifest.fingerprint
         self.encoder = manifest.text("encoder", 64)
         self.encoder_fingerprint = manifest.text("encoder_fingerprint", 128)
+        self.precision = manifest.text("precision", 16)
         self.theta = manifest.real("theta", -1, 1)
         self.dim = manifest.integer("dim", 1, 65_536)
         self.since = manifest.date("since") if manifest.body.get("since") else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hindsight_models.card import Card
     from hindsight_models.encoder import CHUNK, Encoded, Encoder, Progress, load
-    from hindsight_models.errors import ModelError
+    from hindsight_models.errors import ModelError, TextError
     from hindsight_models.fetch import get
     from hindsight_models.folder import Proof, verify
     from hindsight_models.known import KNOWN, Recipe
@@ -26,6 +26,7 @@ __all__ = [
     "Progress",
     "Proof",
     "Recipe",
+    "TextError",
     "engine_facts",
     "get",
     "load",
@@ -40,6 +41,7 @@ _HOMES = {
     "Progress": "encoder",
     "load": "encoder",
     "ModelError": "errors",
+    "TextError": "errors",
     "get": "fetch",
     "Proof": "folder",
     "verify": "folder",

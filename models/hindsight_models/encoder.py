@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hindsight_models.batches import Batch, fill, plan_cpu, plan_cuda
 from hindsight_models.card import TOKENIZER_FILE, Card
-from hindsight_models.errors import ModelError
+from hindsight_models.errors import ModelError, TextError
 from hindsight_models.folder import check_files
 from hindsight_models.session import Session
 from hindsight_models.tokenizing import Tokenizer, Tokens
@@ -282,9 +282,11 @@ def _run(session: Session, batch: Batch, chunk: _Chunk, stop: threading.Event) -
     wrong = ~(np.abs(norms - 1.0) < UNIT_TOLERANCE)  # NaN is wrong too
     if wrong.any():
         first = int(np.argmax(wrong))
-        raise ModelError(
-            f"text {chunk.start + batch.members[first]} got a vector of norm {norms[first]:.7g}, "
-            "not 1; hindsight-fast models verify tells whether the model is whole"
+        text = chunk.start + batch.members[first]
+        raise TextError(
+            text,
+            f"text {text} got a vector of norm {norms[first]:.7g}, not 1; "
+            "hindsight-fast models verify tells whether the model is whole",
         )
     chunk.out.vectors[batch.members] = result
     return batch

@@ -1,5 +1,19 @@
-"""The one error that this package raises."""
+"""What this package raises."""
 
 
 class ModelError(Exception):
     """A model, its folder or its device can't be used; the message says what to do."""
+
+
+class TextError(ModelError):
+    """A text got no vector that could be used.
+
+    Attributes
+    ----------
+    text : int
+        The number of the text among those of the call, from 0.
+    """
+
+    def __init__(self, text: int, message: str) -> None:
+        super().__init__(message)
+        self.text = text

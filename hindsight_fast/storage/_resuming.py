@@ -1,0 +1,275 @@
+"""Publishing an array that takes days to fill: what is done survives a kill, and is gone on with.
+
+The hidden folder `.NAME.partial` holds the array and a journal. Its first line says what the work
+is made from, each further one which rows are complete, what was counted at them, and the hash of
+their bytes. Rows go to the array first; so a kill between the two loses no more than these rows.
+Nothing rests on the order in which a disk keeps what it was sent: after a power cut, rows or lines
+that didn't get there are seen by their hashes, and are made again.
+"""
+
+import base64
+import contextlib
+import itertools
+import os
+import time
+import zlib
+from collections.abc import Callable, Collection, Generator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hindsight_fast.errors import ArtefactError, UsageError
+from hindsight_fast.storage._files import storage_errors
+from hindsight_fast.storage._journal import Journal, NewJournal, Record, records
+from hindsight_fast.storage._manifests import in_words
+from hindsight_fast.storage._moving import JOURNAL, LOCK, lock_folder, remove
+from hindsight_fast.storage._publishing import Staging, finish, prepare
+from hindsight_fast.storage._rows import RowFile
+
+_VERSION = 1
+_SYNC_EVERY_S = 1.0  # on a fast device a flush for each piece would cost more than the piece
+_BLOCK = 65_536  # rows of a piece looked at together
+
+
+class Piece(NamedTuple):
+    """Rows that are complete together.
+
+    Attributes
+    ----------
+    name
+        What they are, for the one who made them.
+    low
+        The first of the rows.
+    mask : ndarray of shape (span,), bool
+        Which of the rows from `low` on.
+    counts
+        What was counted at them.
+    """
+
+    name: str
+    low: int
+    mask: NDArray[np.bool_]
+    counts: Mapping[str, int]
+
+    def blocks(self) -> Generator[NDArray[np.int64]]:
+        """The rows, ascending, some at a time."""
+        for start in range(0, len(self.mask), _BLOCK):
+            yield np.flatnonzero(self.mask[start : start + _BLOCK]) + (self.low + start)
+
+
+class Unfinished:
+    """An array that is being filled; `publish_resumable` gives one.
+
+    Attributes
+    ----------
+    body : dict
+        Facts for the manifest.
+    n_lost : int
+        Pieces that an earlier process had completed and that did not survive.
+    """
+
+    def __init__(self, staging: Staging, rows: RowFile, journal: Journal, n_lost: int = 0) -> None:
+        self.body, self.n_lost = staging.body, n_lost
+        self._rows, self._journal = rows, journal
+        self._synced = time.monotonic()
+
+    def write(self, rows: NDArray[np.int64], values: NDArray[Any]) -> None:
+        """Put values into ascending rows; they count once a piece with them is added.
+
+        Raises
+        ------
+        StorageError
+            The file system refuses.
+        """
+        self._rows.write(rows, values)
+
+    def add(self, piece: Piece) -> None:
+        """Note that the rows of a piece are complete.
+
+        Raises
+        ------
+        StorageError
+            The file system refuses.
+        """
+        due = time.monotonic() - self._synced >= _SYNC_EVERY_S
+        if due:
+            self._rows.sync()
+        self._journal.add(_to_record(piece, self._rows))
+        if due:
+            self._journal.sync()
+            self._synced = time.monotonic()
+
+    def close(self) -> None:
+        """Flush all to disk."""
+        try:
+            self._rows.sync()
+            self._journal.sync()
+        finally:
+            self._rows.close()
+            self._journal.close()
+
+
+class Target(NamedTuple):
+    """What is to be published: a folder of one array, `array`.npy, of this type and shape."""
+
+    path: Path
+    kind: str
+    array: str
+    dtype: type[np.generic]
+    shape: tuple[int, int]
+
+
+@contextlib.contextmanager
+def publish_resumable(
+    target: Target,
+    fingerprint: str,
+    made_from: Mapping[str, Any],
+    restore: Callable[[Piece], None],
+    *,
+    overwrite: bool = False,
+    discard: bool = False,
+) -> Generator[Unfinished]:
+    """Fill the array of an artefact, going on where an earlier process stopped.
+
+    On leaving the body of the `with` the artefact appears at its place whole, as with `publish`;
+    after an exception what is done stays in the hidden folder.
+
+    Parameters
+    ----------
+    made_from
+        All that the values depend on, by names that a person understands.
+    restore
+        Called with each piece that is complete already.
+    overwrite
+        Replace the artefact that is there.
+    discard
+        Begin anew where unfinished work was made from something else, or is damaged.
+
+    Raises
+    ------
+    UsageError
+        The place is taken, or unfinished work of something else lies there.
+    ArtefactError
+        Unfinished work lies there and is damaged.
+    StorageError
+        No space, no rights, or another process is writing there.
+    """
+    path = prepare(target.path, target.kind, fingerprint, overwrite=overwrite)
+    folder, writing = path.with_name(f".{path.name}.partial"), f"write {path}"
+    with storage_errors(writing):
+        descriptor = lock_folder(folder)
+    try:
+        staging = Staging(folder)
+        work = _continue(staging, target, made_from, restore, discard=discard)
+        try:
+            yield work
+        finally:
+            work.close()
+        with storage_errors(writing):
+            finish(staging, path, target.kind, fingerprint, overwrite=overwrite)
+    finally:
+        os.close(descriptor)
+
+
+def _continue(
+    staging: Staging,
+    target: Target,
+    made_from: Mapping[str, Any],
+    restore: Callable[[Piece], None],
+    *,
+    discard: bool,
+) -> Unfinished:
+    folder = staging.folder
+    header = {"version": _VERSION, "kind": target.kind, "made_from": dict(made_from)}
+    array, journal = folder / f"{target.array}.npy", folder / JOURNAL
+    if os.path.lexists(journal):
+        try:
+            _check_header(folder, header)
+            rows = RowFile(array, target.dtype, target.shape, writable=True)
+            return _restored(staging, rows, header, restore)
+        except ArtefactError as error:
+            if not discard:
+                raise ArtefactError(
+                    f"the unfinished work in {folder} is damaged ({error}); "
+                    "give --overwrite to discard it"
+                ) from error
+        except UsageError:
+            if not discard:
+                raise
+    with storage_errors(f"write {folder}"):
+        journal.unlink(missing_ok=True)  # first: without it nothing here counts
+        _clear(folder, keep=(LOCK,))
+        rows = RowFile.create(array, target.dtype, target.shape)
+        with contextlib.closing(NewJournal(journal)) as new:
+            new.add(header)
+            return Unfinished(staging, rows, new.done())
+
+
+def _clear(folder: Path, keep: Collection[str]) -> None:
+    for leftover in folder.iterdir():
+        if leftover.name not in keep:
+            remove(leftover)
+
+
+def _check_header(folder: Path, expected: Record) -> None:
+    found = next(records(folder / JOURNAL), None)
+    if found is None:
+        raise ArtefactError("its journal doesn't begin as it must")
+    if found.get("version") != _VERSION or found.get("kind") != expected["kind"]:
+        raise UsageError(
+            f"the unfinished work in {folder} is of another version of this program; go on with "
+            "that, or give --overwrite to discard it"
+        )
+    old, new = found["made_from"], expected["made_from"]
+    names = [name for name in {**new, **old} if old.get(name) != new.get(name)]
+    if names:
+        told = "; ".join(f"{n}: {_shown(old.get(n))}, now {_shown(new.get(n))}" for n in names)
+        raise UsageError(
+            f"unfinished {in_words(expected['kind'])} in {folder} were made from something else "
+            f"({told}); ask for the same as before to go on with them, or give --overwrite to "
+            "discard them"
+        )
+
+
+def _shown(value: object) -> str:
+    text = "none" if value in (None, []) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _restored(
+    staging: Staging, rows: RowFile, header: Record, restore: Callable[[Piece], None]
+) -> Unfinished:
+    """Read the journal, and write it anew without the lines and pieces that didn't survive."""
+    journal, lost = staging.folder / JOURNAL, 0
+    with storage_errors(f"write {journal}"):
+        _clear(staging.folder, keep=(LOCK, JOURNAL, rows.path.name))
+        with contextlib.closing(NewJournal(journal)) as new:
+            new.add(header)
+            for record in itertools.islice(records(journal), 1, None):
+                piece = None if record is None else _from_record(record)
+                if record is None or piece is None or rows.digest(piece.blocks()) != record["hash"]:
+                    lost += 1
+                    continue
+                restore(piece)
+                new.add(record)
+            return Unfinished(staging, rows, new.done(), lost)
+
+
+def _to_record(piece: Piece, rows: RowFile) -> Record:
+    packed = zlib.compress(np.packbits(piece.mask).tobytes(), 1)
+    return {
+        "name": piece.name,
+        "low": piece.low,
+        "span": len(piece.mask),
+        "mask": base64.b85encode(packed).decode(),
+        "counts": dict(piece.counts),
+        "hash": rows.digest(piece.blocks()),
+    }
+
+
+def _from_record(record: Record) -> Piece:
+    packed = np.frombuffer(zlib.decompress(base64.b85decode(record["mask"])), np.uint8)
+    mask = np.unpackbits(packed, count=record["span"]).view(np.bool_)
+    return Piece(record["name"], record["low"], mask, record["counts"])
