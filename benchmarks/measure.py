@@ -8,11 +8,14 @@ import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from threadpoolctl import (  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs]
     threadpool_info,
 )
+
+T = TypeVar("T")
+_LOAD_BEFORE = os.getloadavg()[0]  # of others; later it is the benchmark's own
 
 
 def interleaved(rivals: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
@@ -26,6 +29,23 @@ def interleaved(rivals: Mapping[str, Callable[[], object]], repeats: int) -> dic
             call()
             seconds[name].append(time.perf_counter() - start)
     return seconds
+
+
+def in_turn(
+    rivals: Mapping[str, Callable[[], T]], number: int, seconds: dict[str, list[float]]
+) -> dict[str, T]:
+    """One call of each on a block of work, begun with another one in each numbered block.
+
+    Appends the seconds of each and returns what they gave. Blocks are short beside the drift of a
+    machine's speed, so that it hits all rivals alike.
+    """
+    names, given = [*rivals], dict[str, T]()
+    turn = number % len(names)
+    for name in names[turn:] + names[:turn]:
+        start = time.perf_counter()
+        given[name] = rivals[name]()
+        seconds.setdefault(name, []).append(time.perf_counter() - start)
+    return given
 
 
 def median(seconds: list[float]) -> float:
@@ -42,7 +62,7 @@ def machine(*packages: str) -> dict[str, Any]:
     return {
         "processor": model,
         "usable_processors": len(os.sched_getaffinity(0)),
-        "load_average": os.getloadavg()[0],
+        "load_average_before": _LOAD_BEFORE,
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in packages},
         "blas": [
@@ -55,6 +75,14 @@ def machine(*packages: str) -> dict[str, Any]:
     }
 
 
+def in_words(facts: Mapping[str, Any]) -> str:
+    """The machine in one line."""
+    return (
+        f"{facts['processor']}, {facts['usable_processors']} processors, "
+        f"load average before: {facts['load_average_before']:.1f}"
+    )
+
+
 def _version(name: str) -> str | None:
     try:
         return version(name)
@@ -63,7 +91,7 @@ def _version(name: str) -> str | None:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Rows of equal keys as aligned columns."""
+    """Rows of equal keys as aligned columns; None is a dash."""
     cells = [list(rows[0])] + [[_cell(value) for value in row.values()] for row in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
     return "\n".join(
@@ -73,6 +101,8 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def _cell(value: object) -> str:
+    if value is None:
+        return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

@@ -1,9 +1,11 @@
-"""All benchmarks, one after the other, each in a process of its own: `make bench`.
+"""All benchmarks, or those named, one after the other, each in a process of its own.
 
-    python -m benchmarks.run [--out bench-out]
+    python -m benchmarks.run [--out bench-out] [NAME...]
 
-Quality is printed beside speed. Close other programs first: rivals are timed in turns, so a busy
-machine is unfair to none of them, but nothing on it is fast.
+`make bench` runs those that need nothing but hindsight-fast; `make bench-rivals` runs the others,
+in an environment that also holds what else people would use. Quality is printed beside speed.
+Close other programs first: rivals are timed in turns, so a busy machine is unfair to none of them,
+but nothing on it is fast.
 """
 
 import argparse
@@ -11,24 +13,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hindsight_fast.model_folders import models_home
-
-BENCHMARKS: dict[str, list[str]] = {
-    "opening": [],
-    "scan": [],
-    "search": [],
-    "encode": [str(models_home() / "minilm")],
-}
+ALONE = ("opening", "scan", "search", "encode", "matmul")
+WITH_RIVALS = ("sentence_transformers", "fastembed", "precision")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", default=ALONE)
+    parser.add_argument("--rivals", action="store_true", help="those that need other libraries")
     parser.add_argument("--out", type=Path, default=Path("bench-out"))
     arguments = parser.parse_args()
     failed = list[str]()
-    for name, options in BENCHMARKS.items():
+    for name in WITH_RIVALS if arguments.rivals else arguments.names:
         print(f"\n== {name}", flush=True)
-        command = [sys.executable, "-m", f"benchmarks.{name}", *options]
+        command = [sys.executable, "-m", f"benchmarks.{name}"]
         command += ["--json", str(arguments.out / f"{name}.json")]
         done = subprocess.run(command, check=False)
         if done.returncode != 0:
