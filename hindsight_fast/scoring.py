@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,16 +12,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hindsight_fast.config import ScoreConfig, usable_threads
-from hindsight_fast.encoding import encode_texts
+from hindsight_fast.encoding import CountingEncoder, VectorCache, encode_texts
 from hindsight_fast.errors import ArtefactError, EncoderError, UsageError
-from hindsight_fast.idea_text import idea_texts
+from hindsight_fast.idea_text import IdeaText, idea_texts
 from hindsight_fast.ideas import Idea, ideas_frame
 from hindsight_fast.papers.text import TEXT_VERSION
 from hindsight_fast.pool import Pool
 from hindsight_fast.store import UNIT_TOLERANCE
 from hindsight_fast.tables import TEXT_COLUMNS, matches_table, score_table
 from hindsight_kernels import Matches, exact, match, scan
-from hindsight_models import Encoded, Progress
 
 INDEX_CANDIDATES = 3
 """An index nominates this many times K papers, so that its own order need not be exact."""
@@ -29,6 +28,8 @@ INDEX_CANDIDATES = 3
 AUTO_EXACT_SHARE = 0.1
 """`search="auto"` scans exactly while that costs at most this share of the encoding."""
 
+MEETING = ("float32", "float16")
+"""Precisions whose vectors, of the same weights, may meet unnamed; others move more matches."""
 
 _in_forked_child = False
 
@@ -50,24 +51,16 @@ def _refuse_forked_child() -> None:
         )
 
 
-class TextEncoder(Protocol):
+class TextEncoder(CountingEncoder, Protocol):
     """What scoring asks of an encoder (`hindsight_fast.load_encoder` gives one)."""
-
-    @property
-    def fingerprint(self) -> str: ...
 
     @property
     def name(self) -> str: ...
 
     @property
-    def device(self) -> str: ...
-
-    @property
     def flops_per_text(self) -> float: ...
 
-    def encode_counted(
-        self, pairs: Sequence[tuple[str, str]], progress: Progress | None = None
-    ) -> Encoded: ...
+    def reference(self) -> CountingEncoder: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +79,8 @@ class Scored:
         Their places among the n.
     shapes : list of str
         What each of the n was made of (`IdeaText.shape`).
+    n_retried : int
+        Of the m, how many were no finite unit vector at first, and were encoded in float32.
     """
 
     scores: pl.DataFrame
@@ -93,6 +88,7 @@ class Scored:
     matches: Matches
     scored: NDArray[np.int64]
     shapes: list[str]
+    n_retried: int
 
 
 class Scorer:
@@ -110,11 +106,17 @@ class Scorer:
         "exact", "index" or "auto" (exact wherever the scan costs at most a tenth of the encoding).
     threads
         At most as many as the process may use; all of them by default.
+    cache
+        Ideas that are there are not encoded again.
+    allow
+        Precisions that the pool's vectors may have beside float32, float16 and the encoder's own,
+        which was named when it was opened.
 
     Raises
     ------
     EncoderError
-        If the encoder is not the one that made the pool's vectors.
+        If the encoder is not the one that made the pool's vectors, or these have a precision that
+        nobody named.
     ArtefactError
         If the papers' text was cleaned by another rule than ideas are now.
     UsageError
@@ -130,9 +132,12 @@ class Scorer:
         theta: float | None = None,
         search: str = "auto",
         threads: int | None = None,
+        cache: VectorCache | None = None,
+        allow: Collection[str] = (),
     ) -> None:
         self.pool = pool
         self.encoder = encoder
+        self.cache = cache
         self.config = ScoreConfig(
             k=pool.k if k is None else k,
             theta=pool.theta if theta is None else theta,
@@ -141,6 +146,7 @@ class Scorer:
         self.threads = usable_threads(threads)
         if encoder is not None:
             _check_same_space(pool, encoder)
+        _check_precision(pool, allow if encoder is None else {*allow, encoder.precision})
         self.search = self._choose_search(search)
         self.seconds = {"text": 0.0, "encode": 0.0, "search": 0.0, "match": 0.0, "table": 0.0}
 
@@ -150,7 +156,8 @@ class Scorer:
         search, index = self.search, self.pool.index
         if search == "index" and index is not None:
             search = f"index:candidates={self._n_candidates},ef={index.expansion_search}"
-        return self.pool.signature(self.config.k, self.config.theta, search)
+        precision = "float32" if self.encoder is None else self.encoder.precision
+        return self.pool.signature(self.config.k, self.config.theta, search, precision)
 
     def score(self, ideas: Iterable[Idea] | pl.DataFrame) -> pl.DataFrame:
         """Score ideas; columns of `tables.SCORE_SCHEMA`, one row per idea in input order.
@@ -194,14 +201,11 @@ class Scorer:
         if self.encoder is None:
             raise UsageError("this Scorer has no encoder: give one, or use score_vectors")
         with self._timed("text"):
-            texts = idea_texts(*(frame[name].fill_null("").to_list() for name in _TEXT_FIELDS))
-            status = [
-                given if given == "unreadable" else text.status
-                for given, text in zip(frame["status"].to_list(), texts, strict=True)
-            ]
+            texts, status = _texts(frame)
             scored = np.flatnonzero(np.array(status, dtype=str) == "ok").astype(np.int64)
         with self._timed("encode"):
-            encoded = encode_texts(self.encoder, [(texts[i].head, texts[i].body) for i in scored])
+            pairs = [(texts[i].head, texts[i].body) for i in scored]
+            encoded = encode_texts(self.encoder, pairs, self.cache)
         n_tokens = np.zeros(len(texts), dtype=np.int32)
         truncated = np.zeros(len(texts), dtype=bool)
         n_tokens[scored] = encoded.n_tokens
@@ -213,7 +217,8 @@ class Scorer:
             scored,
             matches,
         )
-        return Scored(table, encoded.vectors, matches, scored, [text.shape for text in texts])
+        shapes, n_retried = [text.shape for text in texts], int(encoded.retried.sum())
+        return Scored(table, encoded.vectors, matches, scored, shapes, n_retried)
 
     def match_vectors(self, vectors: NDArray[np.float32]) -> Matches:
         """What the chosen search finds for unit vectors, shape (n, d), float32.
@@ -312,6 +317,21 @@ class Scorer:
 _TEXT_FIELDS = ("title", "problem", "method", "text")
 
 
+def _texts(frame: pl.DataFrame) -> tuple[list[IdeaText], list[str]]:
+    """Text and status of each idea."""
+    texts = idea_texts(*(frame[name].fill_null("").to_list() for name in _TEXT_FIELDS))
+    given = frame["status"].to_list()
+    return texts, [
+        one if one == "unreadable" else text.status for one, text in zip(given, texts, strict=True)
+    ]
+
+
+def encoded_pairs(frame: pl.DataFrame) -> list[tuple[str, str]]:
+    """(head, body) of those ideas of a frame (columns of IDEA_SCHEMA) that can be scored."""
+    texts, status = _texts(frame)
+    return [(t.head, t.body) for t, one in zip(texts, status, strict=True) if one == "ok"]
+
+
 @contextmanager
 def _damage(pool: Pool) -> Generator[None]:
     """Kernels refuse what can't be vectors of a pool that was opened whole."""
@@ -336,6 +356,15 @@ def _check_same_space(pool: Pool, encoder: TextEncoder) -> None:
         raise ArtefactError(
             f"the papers' text was cleaned by rule {pool.text_version}, ideas would be by "
             f"{TEXT_VERSION}: build the store again with this version"
+        )
+
+
+def _check_precision(pool: Pool, named: Collection[str]) -> None:
+    if pool.precision not in {*MEETING, *named}:
+        raise EncoderError(
+            f"the papers of this pool were encoded in {pool.precision}, which moves similarities: "
+            f"allow it by name with --allow-precision {pool.precision} "
+            f"(allow={{{pool.precision!r}}} in Python), or encode the store in float32"
         )
 
 

@@ -139,6 +139,8 @@ def _identity(
 ) -> str:
     """Hash of all that a pool depends on; K and theta are only its defaults."""
     made_from = [store.content_id, store.facts_id, vectors.encoder, vectors.encoder_fingerprint]
+    if vectors.precision != "float32":
+        made_from.append(vectors.precision)
     settings = [window.fingerprint(), recipe, None if index is None else index.fingerprint()]
     return fingerprint([made_from, settings, sorted(venues.table().top)])
 
@@ -187,6 +189,7 @@ def _facts(
         "text_version": store.text_version,
         "encoder": vectors.encoder,
         "encoder_fingerprint": vectors.encoder_fingerprint,
+        "precision": vectors.precision,
         "cutoff": window.cutoff.isoformat(),
         "until": window.until.isoformat(),
         "start": window.start.isoformat(),

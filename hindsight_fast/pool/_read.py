@@ -53,7 +53,7 @@ class Pool:
         Papers that only a venue or a year dates are left out.
     recipe : str
         How impact was computed.
-    encoder, encoder_fingerprint, text_version
+    encoder, encoder_fingerprint, precision, text_version
         What made the vectors.
     pool_hash : str
         Hash of papers, window and impact.
@@ -87,7 +87,7 @@ class Pool:
         self.citations_as_of = manifest.text("citations_as_of", 64)
         self.coverage = manifest.table("coverage")
         self.impact: NDArray[np.float32] = map_array(path / IMPACT, np.float32, (self.n,))
-        self.vectors = self._slice_of_vectors()
+        self.vectors, self.precision = self._slice_of_vectors()
         self.index = self._view_index()
 
     @classmethod
@@ -128,16 +128,18 @@ class Pool:
             raise IndexError(f"rows must be from 0 to {self.n - 1}")
         return self.store.lookup(wanted + self.offset)
 
-    def signature(self, k: int, theta: float, search: str) -> str:
-        """Return the line that says exactly how a score was made."""
+    def signature(self, k: int, theta: float, search: str, idea_precision: str = "float32") -> str:
+        """Return the line that says exactly how a score was made; float32 goes without saying."""
         window = f"T={self.cutoff} E={self.until}"
         if self.start != self.cutoff:
             window += f" from={self.start}"
         if self.first_public_only:
             window += " first_public_only"
+        sides = {"paper_precision": self.precision, "idea_precision": idea_precision}
+        made_in = "".join(f" {side}={made}" for side, made in sides.items() if made != "float32")
         return (
             f"HindSight recipe={self.recipe} {window} K={k} theta={theta!r} "
-            f"encoder={self.encoder}@{self.encoder_fingerprint[:8]} "
+            f"encoder={self.encoder}@{self.encoder_fingerprint[:8]}{made_in} "
             f"pool={self.n_papers}@{self.pool_hash[:8]} citations={self.citations_as_of} "
             f"search={search} hindsight_fast={__version__}"
         )
@@ -146,13 +148,20 @@ class Pool:
         """Say how the impact of one of its papers came about."""
         return in_words(self.recipe, citations, impact, *self._citations_range)
 
-    def _slice_of_vectors(self) -> NDArray[np.float32]:
+    def _slice_of_vectors(self) -> tuple[NDArray[np.float32], str]:
+        """Its rows of the store's vectors, and in what precision those were made."""
         vectors = self.store.vectors(self.encoder)
         if vectors.encoder_fingerprint != self.encoder_fingerprint:
             raise ArtefactError(
                 f"{self.path} was made with {self.encoder}@{self.encoder_fingerprint[:8]}, its "
                 f"store now has vectors of {self.encoder}@{vectors.encoder_fingerprint[:8]}; make "
                 "the pool again"
+            )
+        made_in = self.manifest.body.get("precision", "float32")  # older pools don't say
+        if vectors.precision != made_in:
+            raise ArtefactError(
+                f"{self.path} was made with {made_in} vectors, its store now has "
+                f"{vectors.precision} ones; make the pool again"
             )
         if vectors.since is not None and vectors.since > self.start:
             raise ArtefactError(
@@ -161,7 +170,7 @@ class Pool:
             )
         if (self.offset, self.offset + self.n) != self.store.window(self.start, self.until):
             raise ArtefactError(f"{self.path}: its rows are not those of its window")
-        return vectors.array[self.offset : self.offset + self.n]
+        return vectors.array[self.offset : self.offset + self.n], vectors.precision
 
     def _view_index(self) -> "Index | None":
         if self.manifest.body.get("index") is None:
