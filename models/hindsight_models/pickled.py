@@ -8,11 +8,10 @@ tensors don't need. The result holds dicts, lists, tuples, text, numbers and `Vi
 import pickletools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple
 
 from hindsight_models.errors import ModelError
 
-_T = TypeVar("_T")
 MAX_PICKLE = 4_000_000  # bytes; that of a thousand tensors has 200,000
 
 
@@ -140,8 +139,7 @@ class _Machine:
                 stack.pop()  # the _metadata of a state_dict, which no tensor needs
             case "APPEND" | "APPENDS":
                 added = [stack.pop()] if instruction == "APPEND" else self._from_mark()
-                target: list[Any] = _typed(stack[-1], list)
-                target.extend(added)
+                _typed(stack[-1], list).extend(added)
             case "SETITEM" | "SETITEMS":
                 one = instruction == "SETITEM"
                 pairs = [stack.pop(-2), stack.pop()] if one else self._from_mark()
@@ -164,27 +162,21 @@ class _Machine:
         return _Known(name)
 
 
-def _typed(value: Any, kind: type[_T]) -> _T:
+def _typed(value: Any, kind: type) -> Any:
     if type(value) is not kind:
         raise TypeError(f"{type(value).__name__} where a {kind.__name__} belongs")
     return value
 
 
-def _tuple(value: Any) -> tuple[Any, ...]:
-    checked: tuple[Any, ...] = _typed(value, tuple)
-    return checked
-
-
 def _set(target: Any, pairs: list[Any]) -> None:
     """Put keys and values, in turn, into a dict; keys are text, so none is costly to hash."""
-    into: dict[str, Any] = _typed(target, dict)
     for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-        into[_typed(key, str)] = value
+        _typed(target, dict)[_typed(key, str)] = value
 
 
 def _storage(value: Any) -> Storage:
     """From torch's persistent id: ("storage", type, key, device, count), in old files one more."""
-    what, kind, key, _, length, *rest = _tuple(value)
+    what, kind, key, _, length, *rest = _typed(value, tuple)
     if what != "storage" or rest not in ([], [None]):
         raise ValueError("a storage that is part of another")
     dtype, size = _STORAGES[_typed(kind, _Known).name.rpartition(".")[2]]
@@ -204,6 +196,6 @@ def _made(function: Any, arguments: Any) -> object:
     if name != _TENSOR or any(metadata):
         raise ValueError(f"a tensor that is made by {name}, or conjugated")
     for numbers in (shape, stride):
-        for number in _tuple(numbers):
+        for number in _typed(numbers, tuple):
             _typed(number, int)
     return View(_typed(storage, Storage), _typed(offset, int), shape, stride)

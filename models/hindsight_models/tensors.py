@@ -88,7 +88,9 @@ def check_tensors(
     """
     for name, shape in shapes.items():
         if name not in tensors:
-            raise ModelError(f"{path}: no tensor {name}; is it the checkpoint of that config.json?")
+            raise ModelError(
+                f"{path}: no tensor {name}; is it of the model that config.json tells?"
+            )
         found = tensors[name]
         if found.shape != shape:
             raise ModelError(f"{path}: {name} has shape {found.shape}; the config says {shape}")
