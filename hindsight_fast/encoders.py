@@ -118,6 +118,10 @@ class Encoder:
         with translated():
             yield from self._inner.encode_chunks(chunks, progress)
 
+    def count_tokens(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.int32]:
+        """Tokens that each text would send to the model, int32 of shape (n,)."""
+        return self._inner.count_tokens(pairs)
+
 
 def _flops(folder: Path, tokens: int) -> float:
     """Two operations per weight of the layers and token, and the products of attention."""

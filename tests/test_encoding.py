@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import hindsight_models as models
 from hindsight_fast import encoders, model_folders
 from hindsight_fast.encoders import Encoder, load_encoder
-from hindsight_fast.encoding import embed_store, encode_texts
+from hindsight_fast.encoding import Progress, embed_store, encode_texts
 from hindsight_fast.errors import ArtefactError, EncoderError, StorageError, UsageError
 from hindsight_fast.store import Store, build_store, verify_store
 from paper_tables import paper, table
@@ -51,11 +51,14 @@ class Counting(Encoder):
 
     n_texts = 0
 
-    def encode_counted(
-        self, pairs: Sequence[tuple[str, str]], progress: models.Progress | None = None
-    ) -> models.Encoded:
-        self.n_texts += len(pairs)
-        return super().encode_counted(pairs, progress)
+    def encode_chunks(
+        self,
+        chunks: Iterable[Sequence[tuple[str, str]]],
+        progress: models.Progress | None = None,
+    ) -> Generator[models.Encoded]:
+        for encoded in super().encode_chunks(chunks, progress):
+            self.n_texts += len(encoded.vectors)
+            yield encoded
 
 
 def expected_vectors(store: Store, encoder: Encoder, since: dt.date) -> NDArray[np.float32]:
@@ -70,10 +73,11 @@ def expected_vectors(store: Store, encoder: Encoder, since: dt.date) -> NDArray[
 def test_each_row_is_its_own_text(tmp_path: Path, model: Path, encoder: Encoder) -> None:
     store = build_store(table(ROWS), tmp_path / "store")
     counting = Counting(model, device="cpu")
-    seen: list[tuple[int, int]] = []
-    vectors = embed_store(store, counting, progress=lambda n, total: seen.append((n, total)))
+    seen: list[Progress] = []
+    vectors = embed_store(store, counting, progress=seen.append)
     assert counting.n_texts == 3
-    assert seen[-1] == (3, 3)
+    assert (seen[-1].done, seen[-1].total, seen[-1].restored) == (4, 4, 0)
+    assert seen[-1].tokens == vectors.manifest.integer("n_tokens") > 0
     np.testing.assert_array_equal(vectors.array, expected_vectors(store, encoder, dt.date.min))
     assert vectors.manifest.integer("n_encoded") == 4
     assert vectors.manifest.integer("n_texts") == 3

@@ -10,16 +10,23 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, Protocol
 
 import typer
 
-Advance = Callable[[int, int], None]
-"""Called with what is done and the total (0 where it is not known)."""
+
+class Advance(Protocol):
+    """Called with what is done and the total (0 where it is not known), again and again.
+
+    Where tokens are given, their rate is shown too; a label replaces the one before.
+    """
+
+    def __call__(self, done: int, total: int, *, tokens: int = 0, label: str = "") -> None: ...
+
 
 Threads = Annotated[
     int | None,
@@ -34,17 +41,29 @@ Overwrite = Annotated[
 Device = Annotated[
     str, typer.Option("--device", help="cpu, cuda, cuda:1, or auto: a GPU where one answers.")
 ]
+Precision = Annotated[
+    str,
+    typer.Option(
+        "--precision",
+        help="auto (float32 on the CPU, float16 on CUDA), float32, float16, bfloat16, or int8.",
+    ),
+]
+GpuMem = Annotated[
+    float | None, typer.Option("--gpu-mem", help="GB of each GPU's memory to use.", min=0.1)
+]
 
-_PLAIN_EVERY_S = 10.0
+_PLAIN_EVERY_S = (10.0, 300.0)  # at first, and in the end
 
+_NOTHING_LEFT = "nothing half-done is left, run the same command again"
 _stopped_by: int | None = None
+_when_stopped = _NOTHING_LEFT
 
 
 def stop(number: int, _frame: FrameType | None = None) -> NoReturn:
     """Handle a signal: an exit and no traceback; what is unfinished cleans up on the way out."""
     global _stopped_by
     if _stopped_by is None:
-        note("hindsight-fast: interrupted; nothing half-done is left, run the same command again")
+        note(f"hindsight-fast: interrupted; {_when_stopped}")
     _stopped_by = number
     raise SystemExit(128 + number)
 
@@ -53,6 +72,17 @@ def _go_on() -> None:
     """Leave if a signal's exit was lost: raised in a finaliser, it's printed and forgotten."""
     if _stopped_by is not None:
         raise SystemExit(128 + _stopped_by)
+
+
+@contextmanager
+def kept_when_stopped() -> Generator[None]:
+    """Say so at a signal: what is done meanwhile is kept."""
+    global _when_stopped
+    _when_stopped = "what is done is kept, run the same command again to go on"
+    try:
+        yield
+    finally:
+        _when_stopped = _NOTHING_LEFT
 
 
 def check_names(arguments: list[str]) -> None:
@@ -110,7 +140,7 @@ def files_of(sources: list[Path]) -> Generator[dict[Path, str]]:
 
 @contextmanager
 def progress(label: str, unit: str) -> Generator[Advance]:
-    """A bar on a terminal, a plain line every ten seconds elsewhere."""
+    """A bar on a terminal, a plain line from time to time elsewhere."""
     if not sys.stderr.isatty():
         yield _checked(_plain_progress(label, unit))
         return
@@ -128,38 +158,81 @@ def progress(label: str, unit: str) -> Generator[Advance]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn(f"{unit}, elapsed"),
+        TextColumn(f"{unit}{{task.fields[rates]}}, elapsed"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=None)
-        yield _checked(lambda done, total: bar.update(task, completed=done, total=total or None))
+        task = bar.add_task(label, total=None, rates="")
+        rates = _Rates(unit)
+
+        def advance(done: int, total: int, *, tokens: int = 0, label: str = label) -> None:
+            told = rates.told(done, tokens)
+            shown = f" ({told})" if told else ""
+            bar.update(task, completed=done, total=total or None, description=label, rates=shown)
+
+        yield _checked(advance)
+
+
+class _Rates:
+    """What is done a second, since the first that is told under a label."""
+
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
+        self._began, self._done, self._tokens = time.monotonic(), -1, 0
+        self.per_second = 0.0
+
+    def told(self, done: int, tokens: int) -> str:
+        if self._done < 0:
+            self._began, self._done, self._tokens = time.monotonic(), done, tokens
+        seconds = time.monotonic() - self._began
+        if seconds < 1:
+            return ""
+        self.per_second = (done - self._done) / seconds
+        shown = f"{self.per_second:,.{0 if self.per_second >= 10 else 1}f} {self._unit}/s"
+        if tokens > self._tokens:
+            shown += f", {(tokens - self._tokens) / seconds:,.0f} tokens/s"
+        return shown
 
 
 def _checked(advance: Advance) -> Advance:
-    def advance_or_leave(done: int, total: int) -> None:
+    def advance_or_leave(done: int, total: int, *, tokens: int = 0, label: str = "") -> None:
         _go_on()
-        advance(done, total)
+        if label:
+            advance(done, total, tokens=tokens, label=label)
+        else:
+            advance(done, total, tokens=tokens)
 
     return advance_or_leave
 
 
 def _plain_progress(label: str, unit: str) -> Advance:
-    began = last = time.monotonic()
+    first, last = _PLAIN_EVERY_S
+    began = told = time.monotonic()
+    rates = _Rates(unit)
 
-    def advance(done: int, total: int) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last < _PLAIN_EVERY_S:
+    def advance(done: int, total: int, *, tokens: int = 0, label: str = label) -> None:
+        nonlocal told
+        rate, now = rates.told(done, tokens), time.monotonic()
+        if now - told < min(max(first, (now - began) / 20), last):
             return
-        last = now
-        rate = done / (now - began)
-        rest = f" of {total:,}, {(total - done) / rate:,.0f} s left" if total and rate else ""
-        note(f"{label}: {done:,} {unit}{rest} ({rate:,.0f}/s)")
+        told = now
+        rest = ""
+        if total and rates.per_second:
+            rest = f" of {total:,}, {duration((total - done) / rates.per_second)} left"
+        note(f"{label}: {done:,} {unit}{rest}" + (f" ({rate})" if rate else ""))
 
     return advance
+
+
+def duration(seconds: float) -> str:
+    """A time as a person says it: "40 s", "12 minutes", "3.2 hours", "2.1 days"."""
+    for unit, size in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 1.5 * size:
+            value = seconds / size
+            return f"{value:.{1 if value < 10 else 0}f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def table(

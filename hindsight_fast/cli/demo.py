@@ -61,7 +61,7 @@ def _run(folder: Path, name: str, device: str, threads: int | None, as_json: boo
         table = read_papers([example / "papers.jsonl"])
         store = build_store(table, folder / "store")
         with console.progress("encoding", "papers") as advance:
-            embed_store(store, model, progress=advance)
+            embed_store(store, model, progress=lambda p: advance(p.done, p.total))
         made = build_pool(
             store,
             folder / "pool",

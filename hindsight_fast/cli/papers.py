@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hindsight_fast.cli import console
-from hindsight_fast.cli.console import Device, Json, Overwrite, Threads
+from hindsight_fast.cli.console import Device, GpuMem, Json, Overwrite, Precision, Threads
 
 if TYPE_CHECKING:
     from hindsight_fast.encoders import Encoder
+    from hindsight_fast.encoding import Forecast, Progress
     from hindsight_fast.papers.schema import PaperTable
 
 
@@ -102,11 +103,15 @@ def embed(
         str | None, typer.Option("--since", help="Leave papers before this date unencoded.")
     ] = None,
     device: Device = "auto",
+    precision: Precision = "auto",
+    gpu_mem: GpuMem = None,
     threads: Threads = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Encode the papers of a store: one unit vector each.
+
+    Interrupted or killed, it goes on where it was when the same command is run again.
 
     Example: hindsight-fast embed store --encoder minilm --since 2023-06
     """
@@ -114,14 +119,30 @@ def embed(
 
     began = time.monotonic()
     Store.open(store)  # a wrong folder should not wait for a model
-    summary = _embed(store, _load(encoder, device, threads), since, overwrite)
+    model = _load(encoder, device, threads, precision, gpu_mem)
+    summary = _embed(store, model, since, overwrite)
     summary["seconds"] = round(time.monotonic() - began, 3)
-    console.finish(
-        as_json,
-        summary,
-        f"encoded {summary['n_encoded']:,} of {summary['n_papers']:,} papers of {store} with "
-        f"{summary['encoder']} on {summary['device']}; {summary['seconds']:.1f} s",
-    )
+    console.finish(as_json, summary, f"{embed_line(summary)}; {summary['seconds']:.1f} s")
+
+
+def embed_line(summary: dict[str, Any]) -> str:
+    """What `embed` did, for a person."""
+    where = f"{summary['store']} with {summary['encoder']}"
+    n, n_vectors = summary["n_papers"], summary["n_encoded"] + summary["n_taken"]
+    if not summary["worked"]:
+        return f"nothing to do: {n_vectors:,} of {n:,} papers of {where} have their vectors"
+    facts = [f"{summary['n_taken']:,} taken over"] if summary["n_taken"] else []
+    if summary["resumed"]:
+        facts.append(f"{summary['resumed']:,} were done before")
+    if summary["n_retried"]:
+        facts.append(f"{summary['n_retried']:,} encoded again in float32")
+    if summary["truncated_share"]:
+        facts.append(f"{100 * summary['truncated_share']:.1f}% of the texts were cut")
+    if summary["tokens_per_second"]:
+        facts.append(f"{summary['tokens_per_second']:,.0f} tokens/s")
+    told = f" ({', '.join(facts)})" if facts else ""
+    used = f"{summary['device']} in {summary['precision']}"
+    return f"encoded {summary['n_encoded']:,} of {n:,} papers of {where} on {used}{told}"
 
 
 def pool(
@@ -302,11 +323,23 @@ def _build_lines(table: "PaperTable") -> list[str]:
     return lines
 
 
-def _load(name: str, device: str, threads: int | None) -> "Encoder":
+def _load(
+    name: str,
+    device: str,
+    threads: int | None,
+    precision: str = "auto",
+    gpu_mem: float | None = None,
+) -> "Encoder":
     from hindsight_fast.encoders import load_encoder
 
-    encoder = load_encoder(name, device=device, threads=console.threads_to_use(threads))
-    console.note(f"{encoder.name} on {encoder.device}")
+    encoder = load_encoder(
+        name,
+        device=device,
+        precision=precision,
+        threads=console.threads_to_use(threads),
+        gpu_mem=None if gpu_mem is None else int(gpu_mem * 1e9),
+    )
+    console.note(f"{encoder.name} on {encoder.device} in {encoder.precision}")
     return encoder
 
 
@@ -315,18 +348,61 @@ def _embed(path: Path, encoder: "Encoder", since: str | None, overwrite: bool) -
     from hindsight_fast.store import Store
 
     store = Store.open(path)
-    with console.progress("encoding", "texts") as advance:
+    with console.progress("encoding", "papers") as advance, console.kept_when_stopped():
+        watch = _Watch(advance)
         vectors = embed_store(
             store,
             encoder,
             since=None if since is None else first_day(since, "--since"),
             overwrite=overwrite,
-            progress=advance,
+            progress=watch,
+            foretell=_foretell,
         )
+    body = vectors.manifest.body
     return {
         "store": str(path),
         "encoder": encoder.name,
         "device": encoder.device,
+        "precision": vectors.precision,
+        "since": vectors.since and vectors.since.isoformat(),
         "n_papers": store.n,
-        **{name: vectors.manifest.body[name] for name in ("n_encoded", "n_texts", "n_truncated")},
+        **{
+            name: body.get(name, 0)
+            for name in ("n_encoded", "n_taken", "n_texts", "n_tokens", "n_truncated", "n_retried")
+        },
+        "truncated_share": round(body["n_truncated"] / max(body["n_texts"], 1), 6),
+        **watch.facts(),
     }
+
+
+class _Watch:
+    """Shows how far embedding is, and remembers it for the summary."""
+
+    def __init__(self, advance: console.Advance) -> None:
+        self._advance = advance
+        self._last: Progress | None = None
+        self._began = self._ended = 0.0
+
+    def __call__(self, now: "Progress") -> None:
+        self._ended = time.monotonic()
+        if not now.tokens:
+            self._began = self._ended
+        self._last = now
+        self._advance(now.done, now.total, tokens=now.tokens, label=now.label)
+
+    def facts(self) -> dict[str, Any]:
+        """Whether there was work, how much was done before, and how fast it was."""
+        last, seconds = self._last, self._ended - self._began
+        return {
+            "worked": last is not None,
+            "resumed": 0 if last is None else last.restored,
+            "tokens_per_second": round(last.tokens / seconds, 1) if last and seconds else None,
+        }
+
+
+def _foretell(cost: "Forecast") -> None:
+    done = f"; {cost.n_done:,} are done already" if cost.n_done else ""
+    console.note(
+        f"about {console.duration(cost.seconds)}: {cost.n_papers:,} texts of "
+        f"{cost.tokens_per_text:.0f} tokens at {cost.tokens_per_second:,.0f} tokens/s{done}"
+    )

@@ -130,7 +130,7 @@ def _check_encoded(store: Store, vectors: Vectors, window: WindowConfig) -> None
         raise UsageError(
             f"{store.path} has vectors of {vectors.encoder} for papers since {vectors.since} only, "
             f"and the window starts on {window.start}; run `hindsight-fast embed {store.path} "
-            f"--encoder {vectors.encoder} --since {window.start} --overwrite`"
+            f"--encoder {vectors.encoder} --since {window.start}`, which keeps what is there"
         )
 
 

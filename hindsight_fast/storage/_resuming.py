@@ -112,7 +112,7 @@ class Unfinished:
 
 
 class Target(NamedTuple):
-    """What is to be published: a folder of one array, `array`.npy, of this type and shape."""
+    """What is to be published: a folder of one .npy file, `array`, of this type and shape."""
 
     path: Path
     kind: str
@@ -183,7 +183,7 @@ def _continue(
 ) -> Unfinished:
     folder = staging.folder
     header = {"version": _VERSION, "kind": target.kind, "made_from": dict(made_from)}
-    array, journal = folder / f"{target.array}.npy", folder / JOURNAL
+    array, journal = folder / target.array, folder / JOURNAL
     if os.path.lexists(journal):
         try:
             _check_header(folder, header)

@@ -11,12 +11,13 @@ A store has two identities: `content_id` (ordered ids and texts; what vectors de
 
 from hindsight_fast.store._build import build_store, tally
 from hindsight_fast.store._identity import content_id, facts_id
-from hindsight_fast.store._read import UNDATED, Store, Vectors, days, is_encoder_name
+from hindsight_fast.store._read import UNDATED, VECTORS, Store, Vectors, days, is_encoder_name
 from hindsight_fast.store._verify import UNIT_TOLERANCE, check_unit_rows, verify_store
 
 __all__ = [
     "UNDATED",
     "UNIT_TOLERANCE",
+    "VECTORS",
     "Store",
     "Vectors",
     "build_store",
