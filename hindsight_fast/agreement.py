@@ -1,6 +1,8 @@
 """How far two sets of vectors of the same texts are apart, and what that does to matches."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +44,12 @@ class Agreement:
     def facts(self) -> dict[str, float | None]:
         """The same for a manifest."""
         return asdict(self)
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any] | None) -> "Agreement | None":
+        """What `facts` gave; None of anything else."""
+        names = {field.name for field in fields(cls)}
+        return None if facts is None or set(facts) != names else cls(**facts)
 
     def in_words(self) -> str:
         """Part of a sentence: "cosine 0.99998 on average, ..."."""

@@ -16,7 +16,7 @@ from hindsight_fast.storage import (
     map_array,
     open_with,
 )
-from hindsight_fast.store import Store
+from hindsight_fast.store import Store, Vectors
 from hindsight_fast.version import __version__
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class Pool:
         How impact was computed.
     encoder, encoder_fingerprint, precision, text_version
         What made the vectors.
+    precision_cost : dict or None
+        What that precision did to a sample of them (`Agreement.facts`), where it was measured.
     pool_hash : str
         Hash of papers, window and impact.
     citations_as_of : str
@@ -87,7 +89,10 @@ class Pool:
         self.citations_as_of = manifest.text("citations_as_of", 64)
         self.coverage = manifest.table("coverage")
         self.impact: NDArray[np.float32] = map_array(path / IMPACT, np.float32, (self.n,))
-        self.vectors, self.precision = self._slice_of_vectors()
+        of_store = self._vectors()
+        self.vectors: NDArray[np.float32] = of_store.array[self.offset : self.offset + self.n]
+        self.precision = of_store.precision
+        self.precision_cost: dict[str, Any] | None = of_store.manifest.body.get("precision_cost")
         self.index = self._view_index()
 
     @classmethod
@@ -148,8 +153,8 @@ class Pool:
         """Say how the impact of one of its papers came about."""
         return in_words(self.recipe, citations, impact, *self._citations_range)
 
-    def _slice_of_vectors(self) -> tuple[NDArray[np.float32], str]:
-        """Its rows of the store's vectors, and in what precision those were made."""
+    def _vectors(self) -> Vectors:
+        """The store's vectors, if they are those that it was made with."""
         vectors = self.store.vectors(self.encoder)
         if vectors.encoder_fingerprint != self.encoder_fingerprint:
             raise ArtefactError(
@@ -170,7 +175,7 @@ class Pool:
             )
         if (self.offset, self.offset + self.n) != self.store.window(self.start, self.until):
             raise ArtefactError(f"{self.path}: its rows are not those of its window")
-        return vectors.array[self.offset : self.offset + self.n], vectors.precision
+        return vectors
 
     def _view_index(self) -> "Index | None":
         if self.manifest.body.get("index") is None:
