@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
 
 from hindsight_models import Card, ModelError, load
-from hindsight_models.card import FUSED_FILE, GRAPH_FILE
+from hindsight_models.card import FUSED_FILE, GRAPH_FILE, HALF_FILE
 from hindsight_models.export import Facts, export
 from hindsight_models.session import Session
 from hindsight_models.weights import BertConfig, Checkpoint
@@ -34,7 +34,7 @@ def computed(folder: Path, graph: str, ids: list[list[int]]) -> NDArray[np.float
     return Session(other, "cpu", Card.read(folder).dim).run(filled, mask)
 
 
-@pytest.mark.parametrize("graph", [GRAPH_FILE, FUSED_FILE])
+@pytest.mark.parametrize("graph", [GRAPH_FILE, FUSED_FILE, HALF_FILE])
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 @pytest.mark.parametrize("adapter", [False, True])
 @pytest.mark.parametrize("prefix", ["", "bert."])
@@ -48,7 +48,8 @@ def test_graph_computes_what_the_twin_does(
     expected = [
         bert_vector(i, weights, layers=2, heads=4, pooling=pooling, adapter=bottleneck) for i in ids
     ]
-    assert np.abs(computed(folder, graph, ids) - np.array(expected)).max() < 2e-6
+    tolerance = 2e-3 if graph == HALF_FILE else 2e-6  # float16 has 11 bits
+    assert np.abs(computed(folder, graph, ids) - np.array(expected)).max() < tolerance
 
 
 def test_the_adapter_is_active(tmp_path: Path) -> None:
@@ -63,15 +64,19 @@ def test_the_standard_graph_is_standard_and_the_fused_one_is_fused(tmp_path: Pat
     checker: Any = onnx.checker
     checker.check_model(str(folder / GRAPH_FILE), full_check=True)
     domains: dict[str, set[str]] = {}
-    for name in (GRAPH_FILE, FUSED_FILE):
+    for name in (GRAPH_FILE, FUSED_FILE, HALF_FILE):
         model = onnx.ModelProto.FromString((folder / name).read_bytes())
         domains[name] = {node.domain for node in model.graph.node}
-    assert domains == {GRAPH_FILE: {""}, FUSED_FILE: {"", "com.microsoft"}}
+    assert domains == {
+        GRAPH_FILE: {""},
+        FUSED_FILE: {"", "com.microsoft"},
+        HALF_FILE: {"", "com.microsoft"},
+    }
 
 
 def test_the_graphs_hold_no_weights(tmp_path: Path) -> None:
     folder = tiny_model(tmp_path, dim=64)
-    for name in (GRAPH_FILE, FUSED_FILE):
+    for name in (GRAPH_FILE, FUSED_FILE, HALF_FILE):
         assert (folder / name).stat().st_size < 25_000
 
 

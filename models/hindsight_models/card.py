@@ -15,7 +15,8 @@ from hindsight_models.errors import ModelError
 from hindsight_models.weights import read_json_object
 
 FORMAT_VERSION = 1
-CARD_FILE, GRAPH_FILE, FUSED_FILE = "card.json", "model.onnx", "model.fused.onnx"
+CARD_FILE, GRAPH_FILE = "card.json", "model.onnx"
+FUSED_FILE, HALF_FILE = "model.fused.onnx", "model.half.onnx"
 TOKENIZER_FILE, CONFIG_FILE, WEIGHTS_FILE = "tokenizer.json", "config.json", "model.safetensors"
 ADAPTER_FILE = "adapter.safetensors"
 

@@ -11,6 +11,7 @@ from hindsight_models.card import (
     CONFIG_FILE,
     FUSED_FILE,
     GRAPH_FILE,
+    HALF_FILE,
     TOKENIZER_FILE,
     WEIGHTS_FILE,
     Card,
@@ -18,8 +19,10 @@ from hindsight_models.card import (
 )
 from hindsight_models.errors import ModelError
 from hindsight_models.folder import sha256_of
-from hindsight_models.graph import build_graph
+from hindsight_models.graph import Variant, build_graph
 from hindsight_models.weights import BertConfig, Checkpoint
+
+_GRAPHS: Mapping[str, Variant] = {GRAPH_FILE: "standard", FUSED_FILE: "fused", HALF_FILE: "half"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Facts:
 
 
 def export(folder: Path, facts: Facts, golden: tuple[Golden, ...] = ()) -> Card:
-    """Write both graphs and the card into a folder that holds the published files.
+    """Write the graphs and the card into a folder that holds the published files.
 
     The folder must have config.json, model.safetensors and tokenizer.json, and
     adapter.safetensors where the facts name an adapter. The card is written last.
@@ -53,13 +56,13 @@ def export(folder: Path, facts: Facts, golden: tuple[Golden, ...] = ()) -> Card:
         raise ModelError(
             f"max_tokens {facts.max_tokens} is more than the model's {config.longest} positions"
         )
-    names = [CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, GRAPH_FILE, FUSED_FILE]
+    names = [CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, *_GRAPHS]
     weights, adapter = Checkpoint(folder / WEIGHTS_FILE), None
     if facts.adapter is not None:
         adapter = Checkpoint(folder / ADAPTER_FILE)
         names.append(ADAPTER_FILE)
-    for name, fused in ((GRAPH_FILE, False), (FUSED_FILE, True)):
-        graph = build_graph(config, weights, facts.pooling, adapter=adapter, fused=fused)
+    for name, variant in _GRAPHS.items():
+        graph = build_graph(config, weights, facts.pooling, adapter=adapter, variant=variant)
         (folder / name).write_bytes(graph.SerializeToString(deterministic=True))
     card = Card(
         name=facts.name,

@@ -1,8 +1,10 @@
 """A BERT encoder as an ONNX graph, written straight from a checkpoint; no torch.
 
-Two variants of one computation: standard operators (opset 20), which every engine reads, and
-onnxruntime's fused ones (com.microsoft). Neither holds weights: both refer to the checkpoint's
-own safetensors file beside them.
+Three variants of one computation: standard operators (opset 20), which every engine reads,
+onnxruntime's fused ones (com.microsoft), and these in float16. None holds weights: all refer to
+the checkpoint's own safetensors file beside them. In float16 the layers' weights go through Cast
+nodes, which the engine computes once, at load; embeddings, pooling and the last division stay in
+float32.
 
 Inputs ``ids`` and ``mask``, both int32 of shape (n, length), mask 1 for a token and 0 for padding
 on the right; output ``vectors``, float32 of shape (n, hidden_size), unit rows.
@@ -35,6 +37,7 @@ _IR_VERSION = 10  # read by every onnxruntime since 1.18
 _MASKED = -10_000.0  # added to a padded score; exp of it is exactly 0, also in float16
 
 Pooling = Literal["cls", "mean"]
+Variant = Literal["standard", "fused", "half"]
 
 
 def build_graph(
@@ -43,7 +46,7 @@ def build_graph(
     pooling: Pooling,
     *,
     adapter: Checkpoint | None = None,
-    fused: bool = False,
+    variant: Variant = "standard",
 ) -> onnx.ModelProto:
     """Build the graph; its weights stay where `weights` and `adapter` have them.
 
@@ -57,20 +60,25 @@ def build_graph(
         The vector is the first token's row ("cls") or the mean over tokens ("mean").
     adapter
         Checkpoint with a bottleneck adapter for every layer, or None.
-    fused
-        Use onnxruntime's own operators.
+    variant
+        "standard" operators, onnxruntime's own ("fused"), or these in float16 ("half").
 
     Raises
     ------
     ModelError
         A tensor is missing or has another shape than the config says.
     """
-    writer = _Writer(weights, fused)
+    writer = _Writer(weights, fused=variant != "standard")
     batch_length = writer.op("Shape", "ids")
     hidden = _embeddings(writer, config)
-    bias = "" if fused else _attention_bias(writer)
+    if variant == "half":
+        hidden = writer.op("Cast", hidden, to=TensorProto.FLOAT16)
+        writer.half = True
+    masking = _masking(writer)
     for layer in range(config.num_hidden_layers):
-        hidden = _layer(writer, config, layer, hidden, batch_length, bias, adapter)
+        hidden = _layer(writer, config, layer, hidden, batch_length, masking, adapter)
+    if variant == "half":
+        hidden = writer.op("Cast", hidden, to=TensorProto.FLOAT)
     rows = writer.op(
         "Concat", batch_length, writer.ints([config.hidden_size]), axis=0
     )  # (n, length, hidden_size)
@@ -80,11 +88,19 @@ def build_graph(
 
 
 class _Writer:
-    """Collects nodes and initializers; values are known by name."""
+    """Collects nodes and initializers; values are known by name.
 
-    def __init__(self, weights: Checkpoint, fused: bool) -> None:
+    Attributes
+    ----------
+    half
+        From now on the checkpoint's tensors are cast to float16.
+    """
+
+    def __init__(self, weights: Checkpoint, *, fused: bool) -> None:
         self.weights = weights
         self.fused = fused
+        self.half = False
+        self._cast: set[str] = set()
         self._nodes: list[onnx.NodeProto] = []
         self._initializers: dict[str, onnx.TensorProto] = {}
 
@@ -102,6 +118,10 @@ class _Writer:
         """Append one of onnxruntime's own operators."""
         return self.op(kind, *inputs, domain="com.microsoft", **attributes)
 
+    def whole(self, value: int) -> str:
+        """Constant int64 scalar."""
+        return self._constant(np.array(value, np.int64))
+
     def ints(self, values: Sequence[int]) -> str:
         """Constant int64 vector."""
         return self._constant(np.array(values, np.int64))
@@ -116,7 +136,7 @@ class _Writer:
         return name
 
     def tensor(self, key: str, *shape: int, source: Checkpoint | None = None) -> str:
-        """Initializer whose numbers stay in the checkpoint's file."""
+        """Initializer whose numbers stay in the checkpoint's file, or its float16 copy."""
         checkpoint = self.weights if source is None else source
         if key not in checkpoint:
             raise ModelError(f"{checkpoint.path}: no tensor {key}; is it a BERT checkpoint?")
@@ -126,7 +146,12 @@ class _Writer:
                 f"{checkpoint.path}: {key} has shape {stored.shape}; the config says {shape}"
             )
         self._initializers.setdefault(key, _external(key, stored))
-        return key
+        if not self.half:
+            return key
+        copy = f"{key}.half"
+        if copy not in self._cast:
+            self._cast.add(self.op("Cast", key, output=copy, to=TensorProto.FLOAT16))
+        return copy
 
     def dense(
         self, x: str, prefix: str, out: int, into: int, *, source: Checkpoint | None = None
@@ -186,11 +211,26 @@ def _embeddings(w: _Writer, config: BertConfig) -> str:
     return _norm_layer(w, config, "embeddings.LayerNorm", flat)
 
 
-def _attention_bias(w: _Writer) -> str:
-    """0 for tokens and a large negative number for padding, shape (n, 1, 1, length)."""
-    mask = w.op("Cast", "mask", to=TensorProto.FLOAT)
-    padding = w.op("Mul", w.op("Sub", w.float(1.0), mask), w.float(_MASKED))
-    return w.op("Unsqueeze", padding, w.ints([1, 2]))
+def _masking(w: _Writer) -> str:
+    """What tells attention about padding, made once for all layers.
+
+    Standard: 0 for tokens and a large negative number for padding, shape (n, 1, 1, length).
+    Fused: the mask itself. Half: int32 of shape (3 n + 2,), each text's tokens, then where texts
+    start and the last one ends, for queries and again for keys. That is the only form for which
+    onnxruntime has, on every GPU, an attention that never writes the scores to memory; it leaves
+    padding out instead of adding a number to it.
+    """
+    if not w.fused:
+        mask = w.op("Cast", "mask", to=TensorProto.FLOAT)
+        padding = w.op("Mul", w.op("Sub", w.float(1.0), mask), w.float(_MASKED))
+        return w.op("Unsqueeze", padding, w.ints([1, 2]))
+    if not w.half:
+        return "mask"
+    tokens = w.op("ReduceSum", "mask", w.ints([1]), keepdims=0)
+    n, length = (w.op("Squeeze", w.op("Shape", "mask", start=i, end=i + 1)) for i in (0, 1))
+    end = w.op("Mul", w.op("Add", n, w.whole(1)), length)
+    starts = w.op("Cast", w.op("Range", w.whole(0), end, length), to=TensorProto.INT32)
+    return w.op("Concat", tokens, starts, starts, axis=0)
 
 
 def _layer(
@@ -199,11 +239,11 @@ def _layer(
     layer: int,
     x: str,
     batch_length: str,
-    bias: str,
+    masking: str,
     adapter: Checkpoint | None,
 ) -> str:
     prefix, dim = f"encoder.layer.{layer}", config.hidden_size
-    attended = _attention(w, config, f"{prefix}.attention.self", x, batch_length, bias)
+    attended = _attention(w, config, f"{prefix}.attention.self", x, batch_length, masking)
     projected = w.dense(attended, f"{prefix}.attention.output.dense", dim, dim)
     a = _norm_layer(w, config, f"{prefix}.attention.output.LayerNorm", projected, x)
     inner = w.dense(a, f"{prefix}.intermediate.dense", config.intermediate_size, dim)
@@ -226,7 +266,7 @@ def _bottleneck(w: _Writer, layer: int, dim: int, x: str, adapter: Checkpoint) -
 
 
 def _attention(
-    w: _Writer, config: BertConfig, prefix: str, x: str, batch_length: str, bias: str
+    w: _Writer, config: BertConfig, prefix: str, x: str, batch_length: str, masking: str
 ) -> str:
     dim, heads, size = config.hidden_size, config.num_attention_heads, config.head_size
     q, k, v = (w.dense(x, f"{prefix}.{part}", dim, dim) for part in ("query", "key", "value"))
@@ -234,7 +274,7 @@ def _attention(
         shape = w.op("Concat", batch_length, w.ints([dim]), axis=0)
         parts = (w.op("Reshape", part, shape) for part in (q, k, v))
         context = w.microsoft(
-            "MultiHeadAttention", *parts, "", "mask", num_heads=heads, mask_filter_value=_MASKED
+            "MultiHeadAttention", *parts, "", masking, num_heads=heads, mask_filter_value=_MASKED
         )
         return w.op("Reshape", context, w.ints([-1, dim]))
     shape = w.op("Concat", batch_length, w.ints([heads, size]), axis=0)
@@ -243,7 +283,7 @@ def _attention(
     k = w.op("Transpose", k, perm=[0, 2, 3, 1])
     v = w.op("Transpose", v, perm=[0, 2, 1, 3])
     scores = w.op("Mul", w.op("MatMul", q, k), w.float(size**-0.5))
-    shares = w.op("Softmax", w.op("Add", scores, bias), axis=-1)
+    shares = w.op("Softmax", w.op("Add", scores, masking), axis=-1)
     context = w.op("Transpose", w.op("MatMul", shares, v), perm=[0, 2, 1, 3])
     return w.op("Reshape", context, w.ints([-1, dim]))
 
