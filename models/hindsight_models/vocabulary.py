@@ -1,0 +1,93 @@
+"""A tokenizer.json for a BERT that was published with vocab.txt alone.
+
+It does what BERT's own tokenizer does (Devlin et al. 2018, github.com/google-research/bert): clean,
+lower-case and strip accents where the model is uncased, split at spaces, punctuation and CJK
+characters, then the longest pieces of the vocabulary.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from tokenizers import AddedToken, Tokenizer
+from tokenizers.decoders import WordPiece as Pieces
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.processors import TemplateProcessing
+
+from hindsight_models.errors import ModelError
+from hindsight_models.weights import read_json_object
+
+_MAX_VOCABULARY = 50_000_000  # bytes
+_SPECIAL = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
+
+
+def tokenizer_from_vocabulary(path: Path, config: Path) -> Tokenizer:
+    """BERT's tokenizer from vocab.txt, and from tokenizer_config.json where it is there.
+
+    Raises
+    ------
+    ModelError
+        The vocabulary can't be read or lacks a special token, or the config is of another kind of
+        tokenizer.
+    """
+    raw = read_json_object(config) if config.is_file() else {}
+    kind = raw.get("tokenizer_class", "BertTokenizer")
+    if kind not in ("BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer"):
+        raise ModelError(f"{config}: tokenizer_class is {kind!r}; give its tokenizer.json")
+    for key in ("do_lower_case", "strip_accents", "tokenize_chinese_chars"):
+        if not isinstance(raw.get(key), bool | None):
+            raise ModelError(f"{config}: {key} is {raw[key]!r}; expected true or false")
+    words = _read(path)
+    special = {role: _content(raw.get(role, token)) for role, token in _SPECIAL.items()}
+    for token in special.values():
+        if token not in words:
+            raise ModelError(f"{path}: no token {token}, which BERT's tokenizer needs")
+    tokenizer = Tokenizer(WordPiece(words, unk_token=special["unk_token"]))
+    tokenizer.add_special_tokens(  # pyright: ignore[reportUnknownMemberType]
+        [AddedToken(token, special=True, normalized=False) for token in special.values()]
+    )
+    tokenizer.normalizer = BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=raw.get("tokenize_chinese_chars") is not False,
+        strip_accents=raw.get("strip_accents"),
+        lowercase=raw.get("do_lower_case") is not False,
+    )
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    first, last = special["cls_token"], special["sep_token"]
+    tokenizer.post_processor = TemplateProcessing(
+        single=f"{first} $A {last}",
+        pair=f"{first} $A {last} $B:1 {last}:1",
+        special_tokens=[(first, words[first]), (last, words[last])],
+    )
+    tokenizer.decoder = Pieces()
+    return tokenizer
+
+
+def _read(path: Path) -> dict[str, int]:
+    """Token to id: the number of its line, the last one where a token comes twice."""
+    try:
+        if path.stat().st_size > _MAX_VOCABULARY:
+            raise ModelError(f"{path} has {path.stat().st_size} bytes; no vocabulary has as many")
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except OSError as error:
+        raise ModelError(f"{path} can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path} is not UTF-8: {error}") from error
+    if lines[-1] == "":
+        lines.pop()
+    return {token: line for line, token in enumerate(lines)}
+
+
+def _content(token: Any) -> str:
+    """A special token's text; published files write it plainly or as an object."""
+    if isinstance(token, Mapping):
+        token = cast(Mapping[str, Any], token).get("content")
+    return str(token)
