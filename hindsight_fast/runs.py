@@ -13,6 +13,8 @@ from typing import Any
 import polars as pl
 
 from hindsight_fast.config import fingerprint, versions
+from hindsight_fast.costs import Cost, draw, measure, total_error
+from hindsight_fast.encoding import CacheUse
 from hindsight_fast.errors import ArtefactError, DataError, StorageError, UsageError
 from hindsight_fast.idea_text import IDEA_TEXT_VERSION
 from hindsight_fast.ideas import read_ideas
@@ -22,6 +24,7 @@ from hindsight_fast.summaries import Tally, index_quality, notes
 from hindsight_fast.tables import MATCH_SCHEMA, SCORE_SCHEMA
 
 Progress = Callable[[int, int], None]
+Tell = Callable[[str], None]
 
 BATCH = 2048
 """Ideas in memory at a time."""
@@ -43,6 +46,7 @@ def score_file(
     strict: bool = False,
     overwrite: bool = False,
     progress: Progress = lambda done, total: None,
+    tell: Tell = lambda line: None,
 ) -> dict[str, Any]:
     """Score a file of ideas into a table, and return the manifest that is written beside it.
 
@@ -63,6 +67,8 @@ def score_file(
         Replace tables that were made from something else.
     progress
         Called with the number of ideas done, and 0, since nobody knows how many there are.
+    tell
+        Called before the work, where vectors are not float32, with a line on what that costs.
 
     Raises
     ------
@@ -74,17 +80,26 @@ def score_file(
     StorageError
         If the file system refuses to write.
     EncoderError, ArtefactError
-        If the model fails, or the pool was damaged since it was opened.
+        If the model fails, or its float32 reference can't be opened where that is needed, or the
+        pool was damaged since it was opened.
     """
     began = time.perf_counter()
     scorer.seconds = dict.fromkeys(scorer.seconds, 0.0)
+    if scorer.cache is not None:
+        scorer.cache.use = CacheUse()
     targets = check_targets(ideas, out, matches)
     work = out.with_name(f".{out.name}.work")
     with working_folder(work) as folder:
         identity = _identity(scorer, ideas, limit, with_matches=matches is not None)
         if (done := _existing(targets, identity, overwrite=overwrite)) is not None:
             return {**done, "already_done": True}
-        tally = Tally(scorer.pool.cutoff, sampling=scorer.search == "index")
+        costs = _measured(scorer, ideas, limit, tell)
+        tally = Tally(
+            scorer.pool.cutoff,
+            sampling=scorer.search == "index",
+            theta=scorer.config.theta,
+            error=total_error(costs),
+        )
         frames = read_ideas(ideas, batch=BATCH, limit=limit, strict=strict)
         for part, frame in enumerate(frames):
             scored = scorer.score_batch(frame)
@@ -93,7 +108,7 @@ def score_file(
                 _write_part(scorer.matches_table(scored), folder / f"matches-{part:07d}.parquet")
             tally.add(frame, scored)
             progress(tally.n_ideas, 0)
-        facts = tally.facts()
+        facts = tally.facts() | _conditions(scorer, costs, tally)
         if scorer.search == "index":
             sampled = time.perf_counter()
             sample = tally.sample(scorer.pool.vectors.shape[1])
@@ -102,6 +117,36 @@ def score_file(
             )
             scorer.seconds["sample"] = time.perf_counter() - sampled
         return _publish(scorer, folder, targets, identity, facts, began)
+
+
+def _measured(scorer: Scorer, ideas: Path, limit: int | None, tell: Tell) -> list[Cost]:
+    """What precision costs, told before the work; ideas are read once more for a fair sample."""
+    began = time.perf_counter()
+    if scorer.encoder is None or scorer.encoder.precision == "float32":
+        sample = draw([])
+    else:
+        sample = draw(read_ideas(ideas, batch=BATCH, limit=limit))
+    costs = measure(scorer, sample)
+    for cost in costs:
+        tell(cost.in_words())
+    if costs:
+        scorer.seconds["precision"] = time.perf_counter() - began
+    return costs
+
+
+def _conditions(scorer: Scorer, costs: list[Cost], tally: Tally) -> dict[str, Any]:
+    """Device, precision and cache: what the work was done with."""
+    encoder = scorer.encoder
+    return {
+        "device": None if encoder is None else encoder.device,
+        "precision": {
+            "ideas": None if encoder is None else encoder.precision,
+            "papers": scorer.pool.precision,
+            "costs": [cost.facts() for cost in costs],
+            "near_theta": tally.near_theta() if costs else None,
+        },
+        "cache": None if scorer.cache is None else scorer.cache.facts(),
+    }
 
 
 def _publish(
@@ -133,7 +178,6 @@ def _publish(
             **identity,
             **facts,
             "search": scorer.search,
-            "device": None if scorer.encoder is None else scorer.encoder.device,
             "notes": notes(facts, scorer.pool.cutoff),
             "files": files,
             "seconds": {name: round(value, 4) for name, value in seconds.items()}

@@ -69,10 +69,15 @@ class Tally:
         T; an idea that knows of that day or later is counted.
     sampling
         Keep a random sample of vectors for `index_quality`.
+    theta, error
+        Ideas are counted whose similarities lie within `error` of theta.
     """
 
-    def __init__(self, cutoff: date, *, sampling: bool) -> None:
+    def __init__(
+        self, cutoff: date, *, sampling: bool, theta: float = 0.0, error: float = 0.0
+    ) -> None:
         self.cutoff = cutoff
+        self._theta, self._error = float(np.float32(theta)), error
         self.systems: dict[str | None, SystemTally] = {}
         self.statuses: dict[str, int] = {}
         self.n_ideas = 0
@@ -80,6 +85,9 @@ class Tally:
         self.n_informed = 0
         self.n_unread_dates = 0
         self.n_saturated = 0
+        self.n_retried = 0
+        self.n_nearest_near = 0
+        self.n_any_near = 0
         self._rng = np.random.default_rng(SAMPLE_SEED)
         self._sampling = sampling
         self._sample: list[NDArray[np.float32]] = []
@@ -97,6 +105,10 @@ class Tally:
         self.n_informed += informed
         self.n_unread_dates += unknown
         self.n_ideas += table.height
+        self.n_retried += scored.n_retried
+        near = np.abs(scored.matches.similarities.astype(np.float64) - self._theta) <= self._error
+        self.n_nearest_near += int(near[:, 0].sum())
+        self.n_any_near += int(near.any(axis=1).sum())
         for vector in scored.vectors:  # reservoir sampling (Vitter 1985, algorithm R)
             self.n_scored += 1
             if len(self._sample) < RECALL_SAMPLE and self._sampling:
@@ -108,6 +120,14 @@ class Tally:
         """The sampled vectors, shape (at most RECALL_SAMPLE, dim)."""
         return np.array(self._sample, dtype=np.float32).reshape(-1, dim)
 
+    def near_theta(self) -> dict[str, Any]:
+        """Ideas whose nearest similarity, or any of the K nearest, lies within the error."""
+        return {
+            "error": self._error,
+            "nearest": self.n_nearest_near,
+            "any_of_k": self.n_any_near,
+        }
+
     def facts(self) -> dict[str, Any]:
         """Counts over all ideas and by system."""
         return {
@@ -118,6 +138,7 @@ class Tally:
                 "knowledge_on_or_after_cutoff": self.n_informed,
                 "knowledge_date_not_understood": self.n_unread_dates,
                 "saturated": self.n_saturated,
+                "retried": self.n_retried,
             },
             "systems": [{"system": name, **tally.facts()} for name, tally in self.systems.items()],
         }
@@ -165,7 +186,39 @@ def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
             f"against the exact scan, on {quality['n_sampled']} sampled ideas: recall@K "
             f"{quality['recall']:.4f}, equal scores {100 * quality['equal_scores']:.1f}%"
         )
+    return lines + _notes_on_precision(facts) + _notes_on_cache(facts["cache"])
+
+
+def _notes_on_precision(facts: dict[str, Any]) -> list[str]:
+    precision, lines = facts["precision"], list[str]()
+    if costs := precision["costs"]:
+        near, n = precision["near_theta"], facts["counts"]["scored"]
+        sides = " and ".join(
+            f"{cost['precision']} {cost['side']} ({cost['error']:.2g}, on {cost['n']})"
+            for cost in costs
+        )
+        lines.append(
+            f"{near['nearest']:,} of {n:,} ideas have their nearest paper within "
+            f"{near['error']:.2g} of theta, {near['any_of_k']:,} one of the K nearest: in float32 "
+            f"they may match otherwise; that error was measured for {sides}"
+        )
+    if retried := facts["counts"]["retried"]:
+        lines.append(
+            f"{retried:,} ideas had no unit vector in {precision['ideas']}: encoded in float32"
+        )
     return lines
+
+
+def _notes_on_cache(cache: dict[str, Any] | None) -> list[str]:
+    if cache is None:
+        return []
+    hits, n = cache["hits"], cache["hits"] + cache["misses"]
+    line = f"{hits:,} of {n:,} texts were in the cache {cache['folder']}"
+    if cache["damaged"]:
+        line += f"; {cache['damaged']:,} more were there but damaged, and were encoded again"
+    if cache["trouble"]:
+        line += f"; it was given up, and the rest encoded without it: {cache['trouble']}"
+    return [line]
 
 
 def _n_informed(written: pl.Series, cutoff: date) -> tuple[int, int]:

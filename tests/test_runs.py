@@ -52,7 +52,15 @@ def test_the_summary_counts_what_the_table_holds(world: World, ideas: Path, tmp_
         "knowledge_on_or_after_cutoff": 2,
         "knowledge_date_not_understood": 1,
         "saturated": int(table["saturated"].sum()),
+        "retried": 0,
     }
+    assert summary["precision"] == {
+        "ideas": "float32",
+        "papers": "float32",
+        "costs": [],
+        "near_theta": None,
+    }
+    assert summary["cache"] is None
     for system in summary["systems"]:
         name = system["system"]
         rows = table.filter(pl.col("system").eq_missing(pl.lit(name, dtype=pl.String)))

@@ -1,13 +1,14 @@
 """Verbs that score ideas: score, explain."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from hindsight_fast.cli import console
-from hindsight_fast.cli.console import Device, Json, Overwrite, Threads
+from hindsight_fast.cli.console import Device, GpuMem, Json, Overwrite, Precision, Threads
 
 if TYPE_CHECKING:
     from hindsight_fast.scoring import Scorer
@@ -27,6 +28,21 @@ StorePath = Annotated[
 Encoder = Annotated[
     str | None, typer.Option("--encoder", help="Folder of the model, if it is not in its place.")
 ]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-precision",
+        help="Accept papers in a precision other than float32, float16 and that of the ideas.",
+    ),
+]
+Cache = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache",
+        help="A folder of vectors: no text is encoded twice, in other runs neither. Several "
+        "processes of one machine may share it; at 4 GiB, what was not used for longest goes.",
+    ),
+]
 
 
 def score(
@@ -45,6 +61,10 @@ def score(
     store: StorePath = None,
     encoder: Encoder = None,
     device: Device = "auto",
+    precision: Precision = "auto",
+    allow: Allow = None,
+    gpu_mem: GpuMem = None,
+    cache: Cache = None,
     threads: Threads = None,
     overwrite: Overwrite = False,
     strict: Annotated[
@@ -59,7 +79,8 @@ def score(
     from hindsight_fast import runs
 
     runs.check_targets(ideas, out, matches)
-    scorer = open_scorer(pool, encoder, device, threads, store, k=k, theta=theta, search=search)
+    how = Opening(encoder, device, precision, gpu_mem, threads, allow or [], cache)
+    scorer = open_scorer(pool, store, how, k=k, theta=theta, search=search)
     with console.progress("scoring", "ideas") as advance, console.files_of([ideas]) as files:
         summary = runs.score_file(
             scorer,
@@ -70,6 +91,7 @@ def score(
             strict=strict,
             overwrite=overwrite,
             progress=advance,
+            tell=console.note,
         )
     if not as_json:
         _print_summary(summary)
@@ -87,6 +109,10 @@ def explain(
     store: StorePath = None,
     encoder: Encoder = None,
     device: Device = "auto",
+    precision: Precision = "auto",
+    allow: Allow = None,
+    gpu_mem: GpuMem = None,
+    cache: Cache = None,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
@@ -98,7 +124,8 @@ def explain(
     from hindsight_fast.ideas import find_idea
 
     found = find_idea(idea if idea != "-" else sys.stdin.read(), idea_id)
-    scorer = open_scorer(pool, encoder, device, threads, store, k=k, theta=theta, search="exact")
+    how = Opening(encoder, device, precision, gpu_mem, threads, allow or [], cache)
+    scorer = open_scorer(pool, store, how, k=k, theta=theta, search="exact")
     explanation = explain_idea(scorer, found)
     if not as_json:
         # The table first: what it says in words then stands at the end, where one looks.
@@ -113,24 +140,51 @@ def explain(
     console.finish(as_json, explanation.facts, explanation.facts["signature"])
 
 
+class Opening(NamedTuple):
+    """How ideas are to be encoded: the options that `score` and `explain` share."""
+
+    encoder: str | None = None
+    device: str = "auto"
+    precision: str = "auto"
+    gpu_mem: float | None = None
+    threads: int | None = None
+    allow: Sequence[str] = ()
+    cache: Path | None = None
+
+
 def open_scorer(
     pool: Path,
-    encoder: str | None,
-    device: str,
-    threads: int | None,
     store: Path | None,
+    how: Opening,
     *,
     k: int | None,
     theta: float | None,
     search: str,
 ) -> "Scorer":
-    """Pool and encoder, opened and checked against each other."""
+    """Pool, cache and encoder, opened and checked against each other."""
     from hindsight_fast import Pool, Scorer, load_encoder
+    from hindsight_fast.encoding import VectorCache
 
-    opened, threads = Pool.open(pool, store), console.threads_to_use(threads)
-    loaded = load_encoder(encoder or opened.encoder, device=device, threads=threads)
-    console.note(f"{loaded.name} on {loaded.device}")
-    return Scorer(opened, loaded, k=k, theta=theta, search=search, threads=threads)
+    opened, threads = Pool.open(pool, store), console.threads_to_use(how.threads)
+    cache = None if how.cache is None else VectorCache(how.cache)
+    loaded = load_encoder(
+        how.encoder or opened.encoder,
+        device=how.device,
+        precision=how.precision,
+        threads=threads,
+        gpu_mem=None if how.gpu_mem is None else round(how.gpu_mem * 1e9),
+    )
+    console.note(f"{loaded.name} on {loaded.device} in {loaded.precision}")
+    return Scorer(
+        opened,
+        loaded,
+        k=k,
+        theta=theta,
+        search=search,
+        threads=threads,
+        cache=cache,
+        allow=how.allow,
+    )
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
@@ -160,5 +214,5 @@ def _last_line(summary: dict[str, Any], out: Path) -> str:
     seconds = summary["seconds"]["total"]
     return (
         f"scored {counts['scored']:,} of {counts['ideas']:,} ideas to {out} in {seconds:.1f} s "
-        f"({summary['device']}, search {summary['search']})"
+        f"({summary['device']} in {summary['precision']['ideas']}, search {summary['search']})"
     )
