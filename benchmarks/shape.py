@@ -28,6 +28,7 @@ CONFIG = """{
   "pad_token_id": 0
 }
 """
+DIM = 768
 UNITS = 48  # of the adapter
 MAX_TOKENS = 512
 SEPARATOR = "[SEP]"
