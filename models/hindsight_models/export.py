@@ -20,6 +20,8 @@ from hindsight_models.card import (
 from hindsight_models.errors import ModelError
 from hindsight_models.folder import sha256_of
 from hindsight_models.graph import Variant, build_graph
+from hindsight_models.intake import take_adapter_folder, take_base
+from hindsight_models.proof import golden_vectors, prove
 from hindsight_models.weights import BertConfig, Checkpoint
 
 _GRAPHS: Mapping[str, Variant] = {GRAPH_FILE: "standard", FUSED_FILE: "fused", HALF_FILE: "half"}
@@ -77,6 +79,51 @@ def export(folder: Path, facts: Facts, golden: tuple[Golden, ...] = ()) -> Card:
         adapter=facts.adapter,
         published_as=facts.published_as,
     )
-    card = replace(card, golden=golden)
+    return _written(folder, replace(card, golden=golden))
+
+
+def export_published(base: Path, out: Path, facts: Facts, adapter: Path | None = None) -> Card:
+    """Make a model folder from the files of a published checkpoint, and prove it.
+
+    Parameters
+    ----------
+    base
+        Folder with config.json, the weights (model.safetensors or pytorch_model.bin) and the
+        tokenizer (tokenizer.json or vocab.txt). BERT, RoBERTa and DistilBERT are known.
+    out
+        An empty folder. It is whole when this returns; where it doesn't, it is rubbish.
+    facts
+        Its sources are added to: the SHA-256 of every file that was used, by role and name.
+    adapter
+        Folder of a published bottleneck adapter, to be applied in every layer.
+
+    Returns
+    -------
+    Card
+        With golden vectors, which the graphs were found to give on this machine's CPU.
+
+    Raises
+    ------
+    ModelError
+        Something of the files is missing, damaged or not supported, each by its name; or the
+        graphs give other vectors than a float64 computation.
+    OSError
+        The file system refuses to write.
+    """
+    if adapter is None and facts.adapter is not None:
+        raise ModelError(f"{facts.name} needs the files of its adapter {facts.adapter}")
+    sources = {**facts.sources, **take_base(base, out)}
+    label = facts.adapter
+    if adapter is not None:
+        name, used = take_adapter_folder(adapter, out)
+        sources |= {"adapter/name": name, **used}
+        label = label or name or "bottleneck"
+    card = export(out, replace(facts, sources=sources, adapter=label))
+    card = _written(out, replace(card, golden=golden_vectors(out, card)))
+    prove(out, card)
+    return card
+
+
+def _written(folder: Path, card: Card) -> Card:
     (folder / CARD_FILE).write_text(card.to_json(), encoding="utf-8")
     return card
