@@ -1,12 +1,8 @@
 """Papers to vectors: each row its own text's, equal texts once, whole or not there."""
 
 import datetime as dt
-import os
-import signal
 import socket
-import subprocess
 import sys
-import time
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 
@@ -96,7 +92,7 @@ def test_chunks_do_not_matter(
     rows = [paper(i, title=f"t {i % 7}", abstract=f"a {i % 5}") for i in range(60)]
     one, two = (build_store(table(rows), tmp_path / name) for name in ("one", "two"))
     whole = embed_store(one, encoder)
-    monkeypatch.setattr("hindsight_fast.encoding._embed._CHUNK", 7)
+    monkeypatch.setattr("hindsight_fast.encoding._papers.CHUNK", 7)
     parts = embed_store(two, encoder)
     np.testing.assert_array_equal(parts.array, whole.array)
     assert parts.manifest.integer("n_texts") == 35
@@ -168,10 +164,9 @@ def test_since_leaves_older_papers_out(tmp_path: Path, encoder: Encoder) -> None
     assert vectors.since == day
     later = embed_store(store, encoder, since=dt.date(2023, 6, 4))  # these are there
     assert later.fingerprint == vectors.fingerprint
-    with pytest.raises(UsageError, match="--overwrite"):
-        embed_store(store, encoder)
-    full = embed_store(store, encoder, overwrite=True)
-    assert full.since is None and full.array[0].any()
+    full = embed_store(store, encoder)
+    assert full.since is None
+    np.testing.assert_array_equal(full.array, expected_vectors(store, encoder, dt.date.min))
 
 
 def test_another_model_of_the_same_name_is_refused(
@@ -211,50 +206,14 @@ def test_an_empty_store_has_vectors(tmp_path: Path, encoder: Encoder) -> None:
     assert embed_store(store, encoder).manifest.integer("n_encoded") == 0
 
 
-def test_what_fails_leaves_nothing(tmp_path: Path, model: Path) -> None:
-    class Failing(Encoder):
-        error: type[BaseException] = KeyboardInterrupt
-
-        def encode_counted(
-            self, pairs: Sequence[tuple[str, str]], progress: models.Progress | None = None
-        ) -> models.Encoded:
-            raise self.error
-
+def test_one_process_encodes_at_a_time(tmp_path: Path, encoder: Encoder) -> None:
     store = build_store(table(ROWS), tmp_path / "store")
-    failing = Failing(model, device="cpu")
-    for failing.error in (KeyboardInterrupt, EncoderError):
-        with pytest.raises(failing.error):
-            embed_store(store, failing)
-        assert list((tmp_path / "store" / "vectors").iterdir()) == []
-    assert store.encoders() == []
 
+    def meanwhile(_: Progress) -> None:
+        with pytest.raises(StorageError, match="another process is writing"):
+            embed_store(Store.open(store.path), encoder)
 
-def test_killed_while_encoding_then_run_again(
-    tmp_path: Path, encoder: Encoder, model: Path
-) -> None:
-    store = build_store(table([paper(i) for i in range(400)]), tmp_path / "store")
-    code = (
-        "import sys; from pathlib import Path; from hindsight_fast.store import Store\n"
-        "from hindsight_fast import encoders, encoding\n"
-        "from hindsight_fast.encoding import _embed; _embed._CHUNK = 8\n"
-        "report = lambda n, total: n >= 100 and print(n, flush=True)\n"
-        "model = encoders.load_encoder(Path(sys.argv[2]), device='cpu')\n"
-        "encoding.embed_store(Store.open(Path(sys.argv[1])), model, progress=report)\n"
-    )
-    command = [sys.executable, "-c", code, str(store.path), str(model)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        with pytest.raises(Exception, match="another process"):
-            embed_store(store, encoder)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    time.sleep(0.01)
-    assert store.encoders() == []
-    vectors = embed_store(store, encoder)
-    np.testing.assert_array_equal(vectors.array, expected_vectors(store, encoder, dt.date.min))
-    assert [f.name for f in (store.path / "vectors").iterdir()] == ["tiny"]
+    assert embed_store(store, encoder, progress=meanwhile).array.any()
 
 
 def test_nothing_asks_the_network(

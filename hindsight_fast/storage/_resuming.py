@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hindsight_fast.errors import ArtefactError, UsageError
+from hindsight_fast.errors import ArtefactError, StorageError, UsageError
 from hindsight_fast.storage._files import storage_errors
 from hindsight_fast.storage._journal import Journal, NewJournal, Record, records
 from hindsight_fast.storage._manifests import in_words
@@ -85,6 +85,18 @@ class Unfinished:
         """
         self._rows.write(rows, values)
 
+    def read(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the values of ascending rows.
+
+        Raises
+        ------
+        ArtefactError
+            The file was cut.
+        StorageError
+            The file system refuses.
+        """
+        return self._rows.read(rows)
+
     def add(self, piece: Piece) -> None:
         """Note that the rows of a piece are complete.
 
@@ -93,22 +105,26 @@ class Unfinished:
         StorageError
             The file system refuses.
         """
-        due = time.monotonic() - self._synced >= _SYNC_EVERY_S
-        if due:
-            self._rows.sync()
         self._journal.add(_to_record(piece, self._rows))
-        if due:
-            self._journal.sync()
-            self._synced = time.monotonic()
+        if time.monotonic() - self._synced >= _SYNC_EVERY_S:
+            self.sync()
+
+    def sync(self) -> None:
+        """Flush all to disk.
+
+        Raises
+        ------
+        StorageError
+            The file system refuses.
+        """
+        self._rows.sync()
+        self._journal.sync()
+        self._synced = time.monotonic()
 
     def close(self) -> None:
-        """Flush all to disk."""
-        try:
-            self._rows.sync()
-            self._journal.sync()
-        finally:
-            self._rows.close()
-            self._journal.close()
+        """Close the files."""
+        self._rows.close()
+        self._journal.close()
 
 
 class Target(NamedTuple):
@@ -165,6 +181,10 @@ def publish_resumable(
         work = _continue(staging, target, made_from, restore, discard=discard)
         try:
             yield work
+        except BaseException:
+            with contextlib.suppress(StorageError):  # what went wrong first is told
+                work.sync()
+            raise
         finally:
             work.close()
         with storage_errors(writing):

@@ -1,0 +1,179 @@
+"""Jobs that are killed, as programs of their own: they fork, so that a kill costs no imports.
+
+    python killing.py lines FOLDER STRIDE     at every STRIDE-th line of the storage package
+    python killing.py encoding STORE MODEL N  N times at random, while papers are encoded
+
+Each prints JSON, which test_resuming.py looks at.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hindsight_fast import storage
+from hindsight_fast.storage import Piece, Target, Unfinished, publish_resumable
+
+STORAGE = str(Path(storage.__file__).parent)
+N, STEP = 24, 6  # rows, and rows of a piece
+
+
+def values(rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    """What belongs into the rows."""
+    return np.repeat(rows[:, None] + 1, 8, axis=1).astype(np.float32)
+
+
+def fill(path: Path, added: Callable[[int], None]) -> list[int]:
+    """Publish an array of four pieces; returns the pieces that were there."""
+    restored = list[int]()
+    target = Target(path, "vectors", "vectors.npy", np.float32, (N, 8))
+    total = 0
+
+    def restore(piece: Piece) -> None:
+        nonlocal total
+        restored.append(piece.low)
+        total += piece.counts["n"]
+
+    with publish_resumable(target, "mark", {"what": "rows"}, restore) as work:
+        for low in range(0, N, STEP):
+            if low not in restored:
+                rows = np.arange(low, low + STEP)
+                work.write(rows, values(rows))
+                work.add(Piece("", low, np.ones(STEP, np.bool_), {"n": STEP}))
+                total += STEP
+                added(low)
+        work.body["n"] = total
+    return restored
+
+
+def die_at_line(number: int) -> None:
+    """Have this process killed before a line of the storage package."""
+    left = number
+
+    def trace(frame: FrameType, event: str, _arg: object) -> Any:
+        nonlocal left
+        if not frame.f_code.co_filename.startswith(STORAGE):
+            return None
+        if event == "line":
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    sys.settrace(trace)
+
+
+def in_child(work: Callable[[], None]) -> int:
+    """Run in a forked child and return its id."""
+    pid = os.fork()
+    if pid == 0:
+        work()
+        os._exit(0)
+    return pid
+
+
+def lines(folder: Path, stride: int) -> dict[str, Any]:
+    """Kill at each line in turn; the next run must have what was complete, and end well."""
+    folder.mkdir()
+    reference = folder / "reference"
+    fill(reference, lambda _: None)
+    expected = {f.name: f.read_bytes() for f in reference.iterdir()}
+    wrong, point, status = list[str](), 0, signal.SIGKILL
+    while status == signal.SIGKILL:
+        path, log = folder / "it", folder / "log"
+        log.touch()
+
+        def job(point: int = point, path: Path = path, log: Path = log) -> None:
+            file = log.open("a")
+            die_at_line(point)
+            fill(path, lambda low: print(low, file=file, flush=True))
+
+        status = os.waitpid(in_child(job), 0)[1]
+        done = {int(line) for line in log.read_text().split()}
+        whole = (path / "manifest.json").exists()
+        again = list[int]()
+        if not whole:
+            restored = set(fill(path, again.append))
+            if not done <= restored:
+                wrong.append(f"line {point}: {done - restored} were lost")
+        if {f.name: f.read_bytes() for f in path.iterdir() if f.name[0] != "."} != expected:
+            wrong.append(f"line {point}: another result")
+        if leftover := [f.name for f in folder.iterdir() if f.name.startswith(".it")]:
+            wrong.append(f"line {point}: {leftover} left")
+        shutil.rmtree(path)
+        log.unlink()
+        point += stride
+    return {"points": point // stride, "wrong": wrong}
+
+
+def encoding(store_path: Path, model: Path, kills: int) -> dict[str, Any]:
+    """Kill at random while encoding, then let it end; nothing that was complete is made again."""
+    from hindsight_fast.encoders import load_encoder
+    from hindsight_fast.encoding import _papers, embed_store
+    from hindsight_fast.store import Store
+    from hindsight_models import Encoder as _
+
+    _papers.CHUNK, _papers.BLOCK = 4, 64  # type: ignore[misc]
+    log, chance = store_path.parent / "log", random.Random(kills)
+    add = Unfinished.add
+
+    def slow_add(self: Unfinished, piece: Piece) -> None:
+        time.sleep(chance.uniform(0, 0.01))
+        add(self, piece)
+        with log.open("a") as file:
+            file.write(f"{int(piece.mask.sum())}\n")
+        time.sleep(chance.uniform(0, 0.01))
+
+    Unfinished.add = slow_add  # type: ignore[method-assign]
+    told, tell = os.pipe()
+
+    def job() -> None:
+        store, encoder = Store.open(store_path), load_encoder(model, device="cpu", threads=1)
+        os.write(tell, b"x")
+        embed_store(store, encoder)
+
+    log.touch()
+    n_killed = 0
+    for _ in range(kills):
+        pid = in_child(job)
+        os.read(told, 1)
+        time.sleep(chance.uniform(0, 0.2))
+        os.kill(pid, signal.SIGKILL)
+        n_killed += os.waitpid(pid, 0)[1] == signal.SIGKILL
+    complete = sum(map(int, log.read_text().split()))
+    restored = list[int]()
+
+    def last() -> None:
+        watch: Callable[[Any], None] = lambda now: restored.append(now.restored)  # noqa: E731
+        embed_store(
+            Store.open(store_path), load_encoder(model, device="cpu", threads=1), progress=watch
+        )
+        (store_path.parent / "restored").write_text(str(restored[-1] if restored else complete))
+
+    status = os.waitpid(in_child(last), 0)[1]
+    return {
+        "killed": n_killed,
+        "complete": complete,
+        "restored": int((store_path.parent / "restored").read_text()),
+        "status": status,
+    }
+
+
+if __name__ == "__main__":
+    what, *rest = sys.argv[1:]
+    found = (
+        lines(Path(rest[0]), int(rest[1]))
+        if what == "lines"
+        else encoding(Path(rest[0]), Path(rest[1]), int(rest[2]))
+    )
+    print(json.dumps(found))
