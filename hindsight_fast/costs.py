@@ -108,7 +108,7 @@ def _of_ideas(
     pairs = encoded_pairs(sample)
     if encoder.precision == "float32" or not pairs:
         return None
-    ours = encode_texts(encoder, pairs, scorer.cache).vectors
+    ours = encode_texts(encoder, pairs).vectors  # not through the cache, whose hits are counted
     right = encode_texts(reference, pairs).vectors
     before, after = scorer.match_exactly(right), scorer.match_exactly(ours)
     idea, rank = np.nonzero(before.rows >= 0)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from hindsight_fast.costs import Cost, measure, total_error
 from hindsight_fast.scoring import Scorer
 from hindsight_fast.tables import named_papers
 
@@ -36,7 +37,15 @@ class Explanation:
 
 
 def explain_idea(scorer: Scorer, idea: pl.DataFrame) -> Explanation:
-    """Explain the score of a frame of one idea (columns of `ideas.IDEA_SCHEMA`)."""
+    """Explain the score of a frame of one idea (columns of `ideas.IDEA_SCHEMA`).
+
+    Raises
+    ------
+    EncoderError
+        The model failed, or its float32 reference can't be opened where that is needed.
+    ArtefactError
+        The pool's vectors were damaged since it was opened.
+    """
     scored = scorer.score_batch(idea)
     row = scored.scores.row(0, named=True)
     facts: dict[str, Any] = {"signature": scorer.signature, "score": row, "nearest": []}
@@ -45,8 +54,10 @@ def explain_idea(scorer: Scorer, idea: pl.DataFrame) -> Explanation:
     if row["status"] == "empty_pool":
         return Explanation("Score 0: the pool has no papers.", [], facts)
     papers = _nearest(scorer, scored.matches.rows[0], scored.matches.similarities[0])
-    facts["nearest"] = papers.to_dicts()
-    return Explanation("\n".join(_sentences(scorer, row, papers)), _table(papers), facts)
+    costs = measure(scorer, idea)
+    facts |= {"nearest": papers.to_dicts(), "costs": [cost.facts() for cost in costs]}
+    lines = _sentences(scorer, row, papers) + _doubts(scorer, papers, costs)
+    return Explanation("\n".join(lines), _table(papers), facts)
 
 
 def _nearest(
@@ -85,6 +96,19 @@ def _sentences(scorer: Scorer, row: dict[str, Any], papers: pl.DataFrame) -> lis
     if row["saturated"]:
         lines.append("All of the nearest papers match, so a higher impact may lie beyond them.")
     return lines
+
+
+def _doubts(scorer: Scorer, papers: pl.DataFrame, costs: list[Cost]) -> list[str]:
+    """What another precision than float32 leaves open."""
+    if not costs:
+        return []
+    error, theta = total_error(costs), float(np.float32(scorer.config.theta))
+    near = papers.filter((pl.col("similarity").cast(pl.Float64) - theta).abs() <= error).height
+    made_in = " and ".join(f"{cost.precision} {cost.side}" for cost in costs)
+    return [
+        f"The similarities of {made_in} were seen to differ from float32's by up to {error:.2g}: "
+        f"{near} of these papers lie that near to theta."
+    ]
 
 
 def _named(paper: dict[str, Any]) -> str:
