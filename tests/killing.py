@@ -121,7 +121,7 @@ def encoding(store_path: Path, model: Path, kills: int) -> dict[str, Any]:
     from hindsight_fast.encoders import load_encoder
     from hindsight_fast.encoding import _papers, embed_store
     from hindsight_fast.store import Store
-    from hindsight_models import Encoder as _
+    from hindsight_models import Encoder as Loaded  # noqa: F401
 
     _papers.CHUNK, _papers.BLOCK = 4, 64  # type: ignore[misc]
     log, chance = store_path.parent / "log", random.Random(kills)
