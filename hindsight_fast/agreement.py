@@ -47,9 +47,11 @@ class Agreement:
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any] | None) -> "Agreement | None":
-        """What `facts` gave; None of anything else."""
-        names = {field.name for field in fields(cls)}
-        return None if facts is None or set(facts) != names else cls(**facts)
+        """What `facts` gave, among others; None where it isn't all there."""
+        names = [field.name for field in fields(cls)]
+        if facts is None or not set(names) <= set(facts):
+            return None
+        return cls(**{name: facts[name] for name in names})
 
     def in_words(self) -> str:
         """Part of a sentence: "cosine 0.99998 on average, ..."."""

@@ -61,8 +61,8 @@ class Cost:
     def in_words(self) -> str:
         """A line for a person."""
         line = (
-            f"what {self.precision} costs, on {self.agreement.n} {self.side} encoded in float32 "
-            f"too: {self.agreement.in_words()}"
+            f"what {self.precision} {self.side} cost, {self.agreement.n} of them compared with "
+            f"float32: {self.agreement.in_words()}"
         )
         if self.equal_scores is None:
             return line

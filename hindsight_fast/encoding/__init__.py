@@ -1,7 +1,12 @@
 """Texts to vectors: those of a batch of ideas, and those of a store's papers."""
 
 from hindsight_fast.encoding._cache import CACHE_LIMIT, CacheUse, VectorCache
-from hindsight_fast.encoding._cost import SAMPLE, precision_cost, sample_papers
+from hindsight_fast.encoding._cost import (
+    SAMPLE,
+    precision_cost,
+    precision_cost_of_papers,
+    sample_papers,
+)
 from hindsight_fast.encoding._embed import embed_store
 from hindsight_fast.encoding._filling import Progress
 from hindsight_fast.encoding._forecast import Forecast
@@ -20,5 +25,6 @@ __all__ = [
     "embed_store",
     "encode_texts",
     "precision_cost",
+    "precision_cost_of_papers",
     "sample_papers",
 ]

@@ -1,5 +1,6 @@
 """What a precision other than float32 does to the vectors of some texts, measured."""
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Protocol, cast
 
@@ -8,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hindsight_fast.agreement import Agreement, compare
+from hindsight_fast.encoders import Encoder
 from hindsight_fast.encoding._texts import CountingEncoder
 from hindsight_fast.store import Store
 
@@ -42,6 +44,16 @@ def precision_cost(
         return None
     reference = encoder.reference().encode_counted(pairs).vectors
     return compare(reference, encoder.encode_counted(pairs).vectors, theta)
+
+
+def precision_cost_of_papers(
+    store: Store, encoder: Encoder, since: dt.date | None = None
+) -> Agreement | None:
+    """`precision_cost` on a sample of the papers since a date, at the model's own theta."""
+    if encoder.precision == "float32":
+        return None
+    _, pairs = sample_papers(store, *store.window(since or dt.date.min, dt.date.max))
+    return precision_cost(encoder, pairs, encoder.theta)
 
 
 def sample_papers(
