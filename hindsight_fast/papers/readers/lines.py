@@ -69,14 +69,15 @@ def _json_lines(lines: Iterator[tuple[int, bytes | None]]) -> Iterator[Record]:
         if line is None:
             yield Record(number, 0, Bad(_too_long(), ""))
         elif line.strip():
-            yield Record(number, len(line), _json_object(line))
+            yield Record(number, len(line), json_object(line))
 
 
 def _too_long() -> str:
     return f"a line longer than {streams.LONGEST_LINE} bytes"
 
 
-def _json_object(line: bytes) -> Mapping[str, Any] | Bad:
+def json_object(line: bytes) -> Mapping[str, Any] | Bad:
+    """Parse a line of JSON, which should be an object."""
     try:
         text = line.decode("utf-8")
         value: object = json.loads(text, parse_constant=_refuse_constant)

@@ -5,7 +5,8 @@ its name only where that leaves a choice.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,22 +75,46 @@ def batches(items: Iterator[Record]) -> Iterator[list[Record]]:
         yield batch
 
 
-def frames(path: Path, limit: int | None) -> Iterator[pl.DataFrame]:
-    """Read a parquet file in batches, its columns as they are.
+def frames(
+    path: Path,
+    limit: int | None,
+    columns: Sequence[str] | None = None,
+    size: int = BATCH_RECORDS,
+) -> Iterator[pl.DataFrame]:
+    """Read a parquet file in batches of `size` records, its columns (by default all) as they are.
 
     Raises
     ------
     DataError
         Where it is no whole parquet file.
     """
+    with _parquet(path) as table:
+        if columns is not None:
+            table = table.select(columns)
+        rows = int(table.select(pl.len()).collect().item())
+        rows = rows if limit is None else min(rows, limit)
+        for start in range(0, rows, size):
+            yield table.slice(start, min(size, rows - start)).collect()
+
+
+def schema(path: Path) -> pl.Schema:
+    """Tell the columns of a parquet file, and their types.
+
+    Raises
+    ------
+    DataError
+        Where it is no whole parquet file.
+    """
+    with _parquet(path) as table:
+        return table.collect_schema()
+
+
+@contextmanager
+def _parquet(path: Path) -> Generator[pl.LazyFrame]:
     if path.stat().st_size < 12 or _tail(path) != b"PAR1":
         raise DataError(f"{path} is no whole parquet file: its end is missing")
     try:
-        table = pl.scan_parquet(path, glob=False)
-        rows = int(table.select(pl.len()).collect().item())
-        for start in range(0, rows if limit is None else min(rows, limit), BATCH_RECORDS):
-            size = BATCH_RECORDS if limit is None else min(BATCH_RECORDS, limit - start)
-            yield table.slice(start, size).collect()
+        yield pl.scan_parquet(path, glob=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = str(error).split("\n", 1)[0][:200]
         raise DataError(f"{path} is a damaged parquet file: {reason}") from error
