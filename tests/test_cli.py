@@ -302,3 +302,17 @@ def test_demo_on_a_tiny_model(home: Path, place: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "illustration, not evidence" in done.stdout
     assert "reads-literature" in done.stdout and "topic-only" in done.stdout
+
+
+def test_a_cache_saves_the_encoding_and_only_takes_its_own_folder(
+    home: Path, place: Path, tmp_path: Path
+) -> None:
+    command = f"score ideas.jsonl --pool pool --cache {tmp_path}/cache --precision float32"
+    for name, hits in (("one", 0), ("two", 30)):
+        done = run(home, place, f"{command} --out {tmp_path}/{name}.csv")
+        assert done.returncode == 0, done.stderr
+        assert f"{hits} of 30 texts were in the cache {tmp_path}/cache" in done.stdout
+        assert "tiny on cpu in float32" in done.stderr
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
+    foreign = run(home, place, f"{command} --cache store --out {tmp_path}/three.csv")
+    assert foreign.returncode == 2 and "is no cache" in foreign.stderr

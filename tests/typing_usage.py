@@ -8,6 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hindsight_fast import HindsightError, Idea, Pool, Scorer, Store, load_encoder
+from hindsight_fast.encoding import VectorCache
 
 
 def score(folder: Path, ideas: list[Idea]) -> pl.DataFrame:
@@ -15,7 +16,10 @@ def score(folder: Path, ideas: list[Idea]) -> pl.DataFrame:
     vectors: NDArray[np.float32] = encoder.encode([("title", "abstract")])
     pool: Pool = Pool.open(folder)
     day: date = pool.cutoff
-    scorer = Scorer(pool, encoder, k=20, theta=0.96, search="exact", threads=2)
+    cache = VectorCache(folder / "cache", limit=1 << 30)
+    scorer = Scorer(
+        pool, encoder, k=20, theta=0.96, search="exact", threads=2, cache=cache, allow=["int8"]
+    )
     store: Store = pool.store
     signature: str = scorer.signature
     try:
