@@ -13,7 +13,7 @@ from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariable
 from hindsight_models import Card, ModelError, load
 from hindsight_models.card import FUSED_FILE, GRAPH_FILE, HALF_FILE
 from hindsight_models.export import Facts, export
-from hindsight_models.session import Session
+from hindsight_models.session import CpuSession
 from hindsight_models.weights import BertConfig, Checkpoint
 from reference import bert_vector, load_tensors
 from tiny_model import tiny_model, write_config
@@ -25,13 +25,13 @@ def computed(folder: Path, graph: str, ids: list[list[int]]) -> NDArray[np.float
     other.mkdir()
     for path in folder.iterdir():
         (other / path.name).write_bytes(path.read_bytes())
-    (other / GRAPH_FILE).write_bytes((folder / graph).read_bytes())
     filled = np.zeros((len(ids), max(map(len, ids))), np.int32)
     mask = np.zeros_like(filled)
     for row, tokens in enumerate(ids):
         filled[row, : len(tokens)] = tokens
         mask[row, : len(tokens)] = 1
-    return Session(other, "cpu", Card.read(folder).dim).run(filled, mask)
+    session = CpuSession(other / graph, other, Card.read(folder), "float32")
+    return session.run(filled, mask)
 
 
 @pytest.mark.parametrize("graph", [GRAPH_FILE, FUSED_FILE, HALF_FILE])

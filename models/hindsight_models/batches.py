@@ -2,7 +2,8 @@
 
 On the CPU a batch holds texts of one length only. Nothing is padded, so no work is wasted and no
 vector can depend on its neighbours through padding. On CUDA lengths and row counts are rounded up
-to a few shapes, since each new shape costs memory there that is never given back.
+to few shapes, since each new shape costs memory there that is never given back: eight of as many
+tokens as are allowed, and four of an eighth of that for what is left over.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,9 @@ from numpy.typing import NDArray
 
 CPU_TOKENS = 1024
 CUDA_TOKENS = 32_768
-CUDA_LENGTHS = (32, 64, 128, 256, 384, 512)
+LARGE_LENGTHS = (32, 64, 128, 192, 256, 320, 384, 512)
+SMALL_LENGTHS = (64, 128, 256, 512)
+SMALL_SHARE = 8
 
 
 class Batch(NamedTuple):
@@ -39,13 +42,45 @@ def plan_cpu(lengths: Sequence[int], tokens: int = CPU_TOKENS) -> list[Batch]:
 
 
 def plan_cuda(lengths: Sequence[int], longest: int, tokens: int = CUDA_TOKENS) -> list[Batch]:
-    """Batches of few shapes, longest first: one row count for each of the padded lengths."""
-    steps = sorted({min(step, longest) for step in CUDA_LENGTHS} | {longest})
-    padded = [next(step for step in steps if step >= length) for length in lengths]
-    return [
-        Batch(batch.members, max(1, tokens // batch.length), batch.length)
-        for batch in plan_cpu(padded, tokens)
-    ]
+    """Batches of few shapes, longest first, of at most `tokens` tokens with padding (or one text).
+
+    Texts of a length that don't fill a large batch go into small ones where these hold less
+    padding.
+    """
+    large, small = _steps(LARGE_LENGTHS, longest), _steps(SMALL_LENGTHS, longest)
+    padded = [_step(large, length) for length in lengths]
+    batches: list[Batch] = []
+    for part in plan_cpu(padded, tokens):
+        rows, length = max(1, tokens // part.length), _step(small, part.length)
+        few = max(1, tokens // SMALL_SHARE // length)
+        n_small = -(-len(part.members) // few)
+        if n_small * few * length >= rows * part.length:
+            batches.append(Batch(part.members, rows, part.length))
+            continue
+        for start in range(0, len(part.members), few):
+            batches.append(Batch(part.members[start : start + few], few, length))
+    return batches
+
+
+def cuda_shapes(longest: int, tokens: int = CUDA_TOKENS) -> list[tuple[int, int]]:
+    """Every (rows, length) that `plan_cuda` may use, largest first."""
+    large = {(max(1, tokens // n), n) for n in _steps(LARGE_LENGTHS, longest)}
+    small = {(max(1, tokens // SMALL_SHARE // n), n) for n in _steps(SMALL_LENGTHS, longest)}
+    return sorted(large | small, key=lambda shape: (-shape[0] * shape[1], shape))
+
+
+def padding_share(batches: Sequence[Batch], lengths: Sequence[int]) -> float:
+    """Share of the tokens computed that are padding, from 0 to 1; empty rows count as padding."""
+    computed = sum(batch.rows * batch.length for batch in batches)
+    return 1.0 - sum(lengths) / computed if computed else 0.0
+
+
+def _steps(lengths: Sequence[int], longest: int) -> list[int]:
+    return sorted({min(length, longest) for length in lengths} | {longest})
+
+
+def _step(steps: Sequence[int], length: int) -> int:
+    return next(step for step in steps if step >= length)
 
 
 def fill(

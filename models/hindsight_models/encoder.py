@@ -5,25 +5,27 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hindsight_models.batches import Batch, fill, plan_cpu, plan_cuda
+from hindsight_models.batches import Batch
 from hindsight_models.card import TOKENIZER_FILE, Card
+from hindsight_models.engines import Opened, open_float32, open_fused, open_sessions
 from hindsight_models.errors import ModelError, TextError
 from hindsight_models.folder import check_files
-from hindsight_models.session import Session
+from hindsight_models.running import Runners, is_wrong
 from hindsight_models.tokenizing import Tokenizer, Tokens
 
 CHUNK = 256
 """Texts tokenised and sorted together; few, so that the first batch soon starts."""
 
 _WAITING = 64  # batches that may wait for a runner
-PRECISIONS = ("float32", "float16", "bfloat16", "int8")
-UNIT_TOLERANCE = 1e-5  # float32 rounding leaves 1e-6; an error of 1e-3 would move matches
+_CUDA_CHUNKS = 16  # planned together on CUDA, where few shapes take many texts to fill
 
 
 class Encoded(NamedTuple):
@@ -81,16 +83,16 @@ Progress = Callable[[int, int], None]
 class Encoder:
     """A model folder, opened.
 
-    On the CPU a text's vector is the same to the bit alone, in any batch and with any number of
-    threads. Safe to call from several threads. A forked child opens the model anew on the CPU,
-    and can't use CUDA.
+    On the CPU in float32 a text's vector is the same to the bit alone, in any batch and with any
+    number of threads. Safe to call from several threads. A forked child opens the model anew on
+    the CPU, and can't use CUDA.
 
     Parameters
     ----------
     folder
         Model folder; its files must match its card.
     device
-        "cpu", "cuda", "cuda:N" or "auto".
+        "cpu", "cuda" (every GPU), "cuda:N", or "auto": CUDA where it works.
     precision
         Of the computation: "float32", "float16", "bfloat16", "int8", or "auto": float16 on CUDA,
         float32 on the CPU. Vectors are float32 in any case.
@@ -102,10 +104,15 @@ class Encoder:
     fused
         Compute with the graph made for CUDA on the CPU too, to prove it.
 
+    Attributes
+    ----------
+    device_note
+        Why "auto" did not take CUDA or float16; empty where there is nothing to say.
+
     Raises
     ------
     ModelError
-        A folder that is not whole, or a device that can't be had.
+        A folder that is not whole, or a device or a precision that can't be had.
     """
 
     def __init__(
@@ -120,20 +127,29 @@ class Encoder:
     ) -> None:
         if threads is not None and threads < 1:
             raise ModelError(f"threads is {threads}; expected at least 1")
-        if precision not in ("auto", *PRECISIONS):
-            raise ModelError(f"precision is {precision!r}; expected auto, {', '.join(PRECISIONS)}")
-        if precision not in ("auto", "float32"):
-            raise ModelError(f"{precision} is not available yet; float32 is")
-        if gpu_mem is not None and gpu_mem < 1:
-            raise ModelError(f"gpu_mem is {gpu_mem} bytes; expected at least 1")
         usable = _usable_processors()
-        self._folder, self._fused = folder, fused
+        self._folder, self._fused, self._gpu_mem = folder, fused, gpu_mem
+        self._cpu_threads = min(threads or usable, usable)
         self.card = Card.read(folder)
         check_files(folder, self.card)
+        self._open(device, precision)
+
+    def _open(self, device: str, precision: str) -> None:
+        if self._fused:
+            opened = Opened([open_fused(self._folder, self.card)], "")
+        else:
+            opened = open_sessions(
+                self._folder, self.card, device, precision, self._cpu_threads, self._gpu_mem
+            )
+        self.device_note = opened.note
+        self._runners = Runners(
+            opened.sessions,
+            partial(open_float32, self._folder, self.card, gpu_mem=self._gpu_mem),
+            threads=self._cpu_threads,
+            longest=self.card.max_tokens,
+        )
+        self._tokenizer = Tokenizer(self._folder / TOKENIZER_FILE, self.card)
         self._pid = os.getpid()
-        self._session = Session(folder, device, self.card.dim, fused=fused)
-        self._tokenizer = Tokenizer(folder / TOKENIZER_FILE, self.card)
-        self.threads = min(threads or usable, usable) if self.device == "cpu" else 1
 
     @property
     def name(self) -> str:
@@ -147,13 +163,18 @@ class Encoder:
 
     @property
     def device(self) -> str:
-        """What is really used: "cpu" or "cuda:N"."""
-        return self._session.device
+        """What is really used: "cpu", or GPUs like "cuda:0,cuda:1"."""
+        return self._runners.device
 
     @property
     def precision(self) -> str:
         """What is computed with: "float32", "float16", "bfloat16" or "int8"."""
-        return "float32"
+        return self._runners.precision
+
+    @property
+    def threads(self) -> int:
+        """Batches under way at once."""
+        return self._runners.count
 
     @property
     def fingerprint(self) -> str:
@@ -191,31 +212,32 @@ class Encoder:
     ) -> Generator[Encoded]:
         """Chunk after chunk in order, while the texts of later ones are under way already.
 
-        Texts are sorted by length within a chunk; `CHUNK` is a good number of them. Otherwise
-        like `encode_counted`.
+        Texts are sorted by length within a chunk, on CUDA within several; `CHUNK` is a good number
+        of them. Otherwise like `encode_counted`.
         """
-        session = self._open_in_this_process()
+        self._open_in_this_process()
+        runners, iterator = self._runners, iter(chunks)
+        together = _CUDA_CHUNKS if runners.on_cuda else 1
         stop = threading.Event()
         waiting: deque[_Chunk] = deque()
         start = 0
         with ThreadPoolExecutor(self.threads, "encode") as pool:
             try:
-                for pairs in chunks:
-                    tokens = self._tokenizer.many(pairs)
-                    chunk = _Chunk(start, tokens, Encoded.empty(len(tokens), self.dim))
-                    start += len(tokens)
+                while parts := list(islice(iterator, together)):
+                    chunk = self._tokenised(start, parts)
+                    start += len(chunk.ids)
                     waiting.append(chunk)
-                    for batch in self._plan(tokens):
+                    for batch in runners.plan([len(ids) for ids in chunk.ids]):
                         _settle(waiting, _WAITING, progress)
-                        chunk.running.add(pool.submit(_run, session, batch, chunk, stop))
+                        chunk.running.add(pool.submit(_run, runners, batch, chunk, stop))
                     while not waiting[0].running and waiting[0] is not chunk:
-                        yield waiting.popleft().out
+                        yield from waiting.popleft().parts()
                 while waiting:
                     while waiting[0].running:
                         wait(waiting[0].running, return_when=FIRST_COMPLETED)
                         for chunk in waiting:
                             chunk.reap(progress)
-                    yield waiting.popleft().out
+                    yield from waiting.popleft().parts()
             finally:
                 stop.set()
 
@@ -223,33 +245,47 @@ class Encoder:
         """Tokens that each text would send to the model, int32 of shape (n,)."""
         return np.array([len(t.ids) for t in self._tokenizer.many(pairs)], np.int32)
 
-    def _plan(self, tokens: Sequence[Tokens]) -> list[Batch]:
-        lengths = [len(t.ids) for t in tokens]
-        if self.device == "cpu":
-            return plan_cpu(lengths)
-        return plan_cuda(lengths, self.card.max_tokens)
+    def warm_up(self) -> None:
+        """On CUDA, compute each shape of a batch once, so that no later batch is slowed by it."""
+        self._open_in_this_process()
+        self._runners.warm_up()
 
-    def _open_in_this_process(self) -> Session:
-        if self._pid != os.getpid():
-            if self.device != "cpu":
-                raise ModelError(
-                    f"{self.name} was loaded on {self.device} before this process was forked; "
-                    "load it in the process that uses it, or start processes with 'spawn'"
-                )
-            self._session = Session(self._folder, "cpu", self.dim, fused=self._fused)
-            self._tokenizer = Tokenizer(self._folder / TOKENIZER_FILE, self.card)
-            self._pid = os.getpid()
-        return self._session
+    def _tokenised(self, start: int, parts: Sequence[Sequence[tuple[str, str]]]) -> "_Chunk":
+        pairs = [pair for part in parts for pair in part]
+        tokens = self._tokenizer.many(pairs, parallel=self._runners.on_cuda)
+        return _Chunk(start, tokens, [len(part) for part in parts], self.dim)
+
+    def _open_in_this_process(self) -> None:
+        if self._pid == os.getpid():
+            return
+        if self._runners.on_cuda:
+            raise ModelError(
+                f"{self.name} was loaded on {self.device} before this process was forked; "
+                "load it in the process that uses it, or start processes with 'spawn'"
+            )
+        self._open("cpu", self.precision)
 
 
 class _Chunk:
-    """Texts under way together: their tokens, their results, and the batches not yet done."""
+    """Texts under way together: their tokens, their results, and the batches not yet done.
 
-    def __init__(self, start: int, tokens: Sequence[Tokens], out: Encoded) -> None:
-        self.start, self.tokens, self.out = start, tokens, out
+    They are one or more of the caller's chunks, of these sizes.
+    """
+
+    def __init__(self, start: int, tokens: Sequence[Tokens], sizes: list[int], dim: int) -> None:
+        self.start, self.ids = start, [each.ids for each in tokens]
+        self.out = Encoded.empty(len(tokens), dim)
         self.running: set[Future[Batch]] = set()
-        out.n_tokens[:] = [len(each.ids) for each in tokens]
-        out.truncated[:] = [each.truncated for each in tokens]
+        self._stops = list(accumulate(sizes))
+        self.out.n_tokens[:] = [len(each.ids) for each in tokens]
+        self.out.truncated[:] = [each.truncated for each in tokens]
+
+    def parts(self) -> Generator[Encoded]:
+        """The results, in the caller's chunks."""
+        for start, stop in zip([0, *self._stops], self._stops, strict=False):
+            vectors, n_tokens, truncated, retried = self.out
+            rows = slice(start, stop)
+            yield Encoded(vectors[rows], n_tokens[rows], truncated[rows], retried[rows])
 
     def reap(self, progress: Progress | None) -> None:
         """Forget the batches that are done, telling what they held; their errors are raised."""
@@ -272,23 +308,23 @@ def _settle(chunks: Iterable[_Chunk], allowed: int, progress: Progress | None) -
         wait(running, return_when=FIRST_COMPLETED)
 
 
-def _run(session: Session, batch: Batch, chunk: _Chunk, stop: threading.Event) -> Batch:
+def _run(runners: Runners, batch: Batch, chunk: _Chunk, stop: threading.Event) -> Batch:
     """Encode one batch into its rows of the chunk's vectors."""
     if stop.is_set():
         return Batch([], 0, 0)
-    ids, mask = fill(batch, [t.ids for t in chunk.tokens])
-    result = session.run(ids, mask)[: len(batch.members)]
-    norms = np.linalg.norm(result.astype(np.float64), axis=1)
-    wrong = ~(np.abs(norms - 1.0) < UNIT_TOLERANCE)  # NaN is wrong too
+    vectors, again = runners.run(batch, chunk.ids)
+    wrong = is_wrong(vectors)
     if wrong.any():
         first = int(np.argmax(wrong))
         text = chunk.start + batch.members[first]
+        norm = np.linalg.norm(vectors[first].astype(np.float64))
         raise TextError(
             text,
-            f"text {text} got a vector of norm {norms[first]:.7g}, not 1; "
+            f"text {text} got a vector of norm {norm:.7g}, not 1; "
             "hindsight-fast models verify tells whether the model is whole",
         )
-    chunk.out.vectors[batch.members] = result
+    chunk.out.vectors[batch.members] = vectors
+    chunk.out.retried[batch.members] = again
     return batch
 
 

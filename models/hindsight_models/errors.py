@@ -17,3 +17,11 @@ class TextError(ModelError):
     def __init__(self, text: int, message: str) -> None:
         super().__init__(message)
         self.text = text
+
+
+class TakenError(ModelError):
+    """Where a model is to be put, there is something else."""
+
+
+class OutOfMemoryError(ModelError):
+    """A batch does not fit in the memory of its device; a smaller one may."""

@@ -1,6 +1,8 @@
-"""The only file that knows onnxruntime."""
+"""The only file that knows onnxruntime: sessions on the CPU and on CUDA."""
 
 import re
+import threading
+from collections import defaultdict
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -9,112 +11,203 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hindsight_models.card import FUSED_FILE, GRAPH_FILE
-from hindsight_models.errors import ModelError
+from hindsight_models import cuda
+from hindsight_models.card import FUSED_FILE, GRAPH_FILE, HALF_FILE, Card
+from hindsight_models.errors import ModelError, OutOfMemoryError
 
-_DEVICE = re.compile(r"auto|cpu|cuda(?::(\d{1,3}))?")
-_CUDA = "CUDAExecutionProvider"
+Ids = NDArray[np.int32]
+Vectors = NDArray[np.float32]
+Shape = tuple[int, int]
+
+_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 _FATAL, _WARNING = 4, 2  # onnxruntime's severities
+_WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
+# What onnxruntime's arena, CUDA, cuBLAS and cuDNN say, each in its own words.
+_OUT_OF_MEMORY = re.compile(
+    r"Failed to allocate memory|smaller than requested bytes|CUDA failure 2\b|out of memory"
+    r"|cudaErrorMemoryAllocation|STATUS_ALLOC_FAILED",
+    re.IGNORECASE,
+)
+_SAME = {"float32": 1e-4, "float16": 2e-3}  # of two runs of the same kernels, and of the CPU's
 
 
-class Session:
-    """A model graph loaded on a device.
+class CpuSession:
+    """A graph on the CPU.
 
     Parameters
     ----------
+    graph
+        A graph file, or a graph whose weights lie in `folder`.
     folder
         Model folder.
-    device
-        "cpu", "cuda", "cuda:1", or "auto": CUDA where it works, else the CPU.
-    dim
-        Columns that the graph must give.
-    fused
-        Take the graph with onnxruntime's own operators on the CPU too.
-
-    Attributes
-    ----------
-    device
-        What is really used: "cpu" or "cuda:N".
+    card
+        The folder's card.
+    precision
+        What the graph computes with.
 
     Raises
     ------
     ModelError
-        No onnxruntime, a graph that can't be loaded, or CUDA asked for and not to be had.
+        No onnxruntime, or a graph that can't be loaded.
     """
 
-    def __init__(self, folder: Path, device: str, dim: int, *, fused: bool = False) -> None:
-        match = _DEVICE.fullmatch(device)
-        if match is None:
-            raise ModelError(f"device is {device!r}; expected auto, cpu, cuda or cuda:N")
-        self._runtime, self._dim = _import(), dim
-        self.device = "cpu"
-        if device != "cpu":
-            number = int(match[1] or 0)
-            session = self._on_cuda(folder, number, required=device != "auto")
-            if session is not None:
-                self._session, self.device = session, f"cuda:{number}"
-                return
-        graph = folder / (FUSED_FILE if fused else GRAPH_FILE)
-        self._session = self._open(graph, ["CPUExecutionProvider"])
+    device = "cpu"
 
-    def run(self, ids: NDArray[np.int32], mask: NDArray[np.int32]) -> NDArray[np.float32]:
+    def __init__(self, graph: Path | bytes, folder: Path, card: Card, precision: str) -> None:
+        self.precision = precision
+        self._session = _open(_import(), graph, folder, card.dim, [_CPU])
+
+    def run(self, ids: Ids, mask: Ids) -> Vectors:
         """Vectors of a batch, float32 of shape (n, dim); callable from several threads at once."""
         return _run(self._session, ids, mask)
 
-    def _on_cuda(self, folder: Path, number: int, *, required: bool) -> Any | None:
-        """A session that really runs on CUDA; None where it can't, unless it is required."""
-        try:
-            return self._open_cuda(folder, number)
-        except ModelError:
-            if required:
-                raise
-            return None
 
-    def _open_cuda(self, folder: Path, number: int) -> Any:
-        if _CUDA not in self._runtime.get_available_providers():
-            raise ModelError(
-                "CUDA was asked for, but this onnxruntime is built for the CPU only; "
-                "pip uninstall onnxruntime, then pip install 'hindsight-fast[gpu]'"
-            )
-        _preload(self._runtime)
-        options = {"device_id": str(number), "arena_extend_strategy": "kSameAsRequested"}
-        providers = [(_CUDA, options), "CPUExecutionProvider"]
-        session = self._open(folder / FUSED_FILE, providers)
+class CudaSession:
+    """A graph on one GPU.
+
+    Each shape gets buffers on the device, bound once; a new binding's first result is compared
+    with a run without any. Several threads may call: while one computes, others fill and copy.
+
+    Parameters
+    ----------
+    folder, card
+        Model folder and its card.
+    number
+        Of the GPU among those that the process may use.
+    precision
+        "float32" (without TF32) or "float16".
+    gpu_mem
+        Bytes that the engine may take; None: all.
+    bound
+        Bind buffers; else plain runs.
+
+    Raises
+    ------
+    ModelError
+        CUDA can't be used, with what is missing; or it computes other vectors than the CPU.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        card: Card,
+        number: int,
+        precision: str,
+        gpu_mem: int | None = None,
+        *,
+        bound: bool = True,
+    ) -> None:
+        self.device, self.precision = f"cuda:{number}", precision
+        self._number, self._dim, self._bound = number, card.dim, bound
+        self._runtime = runtime = _usable_runtime()
+        options = {
+            "device_id": str(number),
+            "arena_extend_strategy": "kSameAsRequested",
+            "use_tf32": "0",  # float32 that is asked for has 24 bits, not 11
+            # Without it, sums of layer normalisation over a row are kept in float16.
+            "enable_skip_layer_norm_strict_mode": "1",
+        }
+        if gpu_mem is not None:
+            options["gpu_mem_limit"] = str(gpu_mem)
+        graph = folder / (HALF_FILE if precision == "float16" else FUSED_FILE)
+        self._session = _open(runtime, graph, folder, card.dim, [(_CUDA, options), _CPU])
         # Only the session knows: without its libraries the provider silently becomes the CPU.
-        if session.get_providers()[0] != _CUDA:
-            raise ModelError(
-                f"CUDA device {number} was asked for, but onnxruntime could not use it: the "
-                "NVIDIA driver, CUDA or cuDNN is missing or of another major version; nvidia-smi "
-                "shows the driver, and pip install 'hindsight-fast[gpu]' brings the libraries"
-            )
-        ones = np.ones((2, 8), np.int32)
-        _run(session, ones, ones)  # a device that is listed may still not compute
-        return session
+        if self._session.get_providers()[0] != _CUDA:
+            raise ModelError(f"onnxruntime could not use GPU {number}: {_reason(runtime)}")
+        self._computing = threading.Lock()
+        self._free: defaultdict[Shape, list[_Buffers]] = defaultdict(list)
+        self._prove(CpuSession(folder / GRAPH_FILE, folder, card, "float32"))
 
-    def _open(self, graph: Path, providers: list[Any]) -> Any:
-        runtime = self._runtime
-        options = runtime.SessionOptions()
-        # One thread a run: several runs go at once, which is faster than one run on several
-        # threads, and no result depends on the number of threads.
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.enable_mem_pattern = False  # it remembers every shape, and shapes are many
-        options.log_severity_level = _FATAL
-        runtime.set_default_logger_severity(_FATAL)
+    def run(self, ids: Ids, mask: Ids) -> Vectors:
+        """Vectors of a batch, float32 of shape (n, dim); callable from several threads at once.
+
+        Raises
+        ------
+        OutOfMemoryError
+            The GPU's memory, or what is allowed of it, can't hold the batch.
+        ModelError
+            Anything else.
+        """
+        if not self._bound:
+            with self._computing:
+                return _run(self._session, ids, mask)
+        shape = (ids.shape[0], ids.shape[1])
         try:
-            session = runtime.InferenceSession(str(graph), options, providers=providers)
+            buffers = self._free[shape].pop()
+        except IndexError:
+            return self._run_first(ids, mask)
+        return self._run_bound(buffers, ids, mask)
+
+    def release(self) -> None:
+        """Forget the buffers that no batch uses now, as after a change of shapes."""
+        self._free.clear()
+
+    def _run_first(self, ids: Ids, mask: Ids) -> Vectors:
+        try:
+            buffers = _Buffers(self._runtime, self._session, ids.shape, self._dim, self._number)
         except Exception as error:  # see _run
-            raise ModelError(f"{graph} can't be loaded by onnxruntime: {error}") from error
-        finally:
-            runtime.set_default_logger_severity(_WARNING)
-        inputs = {each.name for each in session.get_inputs()}
-        outputs = {each.name: each.shape[-1] for each in session.get_outputs()}
-        if inputs != {"ids", "mask"} or outputs != {"vectors": self._dim}:
+            raise _failure(error, ids.shape) from error
+        vectors = self._run_bound(buffers, ids, mask)
+        with self._computing:
+            expected = _run(self._session, ids, mask)
+        if not np.allclose(vectors, expected, rtol=0, atol=_SAME[self.precision], equal_nan=True):
             raise ModelError(
-                f"{graph} takes {sorted(inputs)} and gives {outputs}; expected ids, mask, "
-                f"and vectors with {self._dim} columns"
+                f"bound buffers gave other vectors than a plain run on {self.device}; "
+                "--device cpu computes without them"
             )
-        return session
+        return vectors
+
+    def _run_bound(self, buffers: "_Buffers", ids: Ids, mask: Ids) -> Vectors:
+        try:
+            buffers.fill(ids, mask)
+            with self._computing:
+                self._session.run_with_iobinding(buffers.binding)
+            vectors = buffers.vectors()
+        except Exception as error:  # see _run
+            raise _failure(error, ids.shape) from error
+        self._free[ids.shape[0], ids.shape[1]].append(buffers)
+        return vectors
+
+    def _prove(self, reference: CpuSession) -> None:
+        """A device that is listed may still not compute, or wrongly: try it beside the CPU."""
+        ids = np.arange(4 * 32, dtype=np.int32).reshape(4, 32) % 16
+        mask = (np.arange(32) < np.array([[32], [17], [5], [2]])).astype(np.int32)
+        expected, found = reference.run(ids, mask), self.run(ids, mask)
+        cosines = np.einsum("nd,nd->n", expected, found)
+        if not (cosines > 1 - _SAME[self.precision]).all():
+            raise ModelError(
+                f"{self.device} computes other vectors than the CPU in {self.precision}: cosines "
+                f"{cosines.round(4).tolist()}; use --precision float32 or --device cpu"
+            )
+
+
+class _Buffers:
+    """Inputs and output of one shape on a device, and their binding; all live together."""
+
+    def __init__(
+        self, runtime: Any, session: Any, shape: tuple[int, ...], dim: int, number: int
+    ) -> None:
+        def on_device(sizes: tuple[int, ...], dtype: type) -> Any:
+            make = runtime.OrtValue.ortvalue_from_shape_and_type
+            return make(list(sizes), dtype, "cuda", number)
+
+        self._ids, self._mask = on_device(shape, np.int32), on_device(shape, np.int32)
+        self._vectors = on_device((shape[0], dim), np.float32)
+        self.binding = session.io_binding()
+        self.binding.bind_ortvalue_input("ids", self._ids)
+        self.binding.bind_ortvalue_input("mask", self._mask)
+        self.binding.bind_ortvalue_output("vectors", self._vectors)
+
+    def fill(self, ids: Ids, mask: Ids) -> None:
+        """Copy a batch to the device, and wait until it is there."""
+        self._ids.update_inplace(np.ascontiguousarray(ids))
+        self._mask.update_inplace(np.ascontiguousarray(mask))
+        self.binding.synchronize_inputs()
+
+    def vectors(self) -> Vectors:
+        """The result, in memory of its own."""
+        self.binding.synchronize_outputs()
+        return np.array(self._vectors.numpy(), np.float32)
 
 
 def engine_facts() -> str:
@@ -130,20 +223,89 @@ def engine_facts() -> str:
     return f"onnxruntime {runtime.__version__}, built for {', '.join(built)}"
 
 
-def _run(session: Any, ids: NDArray[np.int32], mask: NDArray[np.int32]) -> NDArray[np.float32]:
+def check_cuda() -> int:
+    """Number of GPUs that onnxruntime should be able to use; only a session really knows.
+
+    Raises
+    ------
+    ModelError
+        There is none, with what is missing.
+    """
+    count = cuda.device_count()
+    missing = cuda.missing_library(_cuda_major(_usable_runtime()))
+    if missing is not None:
+        raise ModelError(_how_to_install(missing))
+    return count
+
+
+def _usable_runtime() -> Any:
+    runtime = _import()
+    if _CUDA not in runtime.get_available_providers():
+        raise ModelError(
+            "this onnxruntime is built for the CPU only; "
+            "pip uninstall onnxruntime, then pip install 'hindsight-fast[gpu]'"
+        )
+    # Loads what pip installed; it prints what it doesn't find, and we tell that better.
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        runtime.preload_dlls()
+    return runtime
+
+
+def _reason(runtime: Any) -> str:
+    """Why CUDA is not used, as far as can be found out."""
+    provider = Path(runtime.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"
+    missing = cuda.missing_library(_cuda_major(runtime)) or cuda.why_not_loaded(str(provider))
+    if missing is None:
+        return "the driver may be too old for its CUDA; nvidia-smi shows the driver's"
+    return _how_to_install(missing)
+
+
+def _how_to_install(missing: str) -> str:
+    return f"{missing}; pip install 'hindsight-fast[gpu]' brings the CUDA libraries"
+
+
+def _cuda_major(runtime: Any) -> str:
+    return str(getattr(runtime, "cuda_version", "") or "13").split(".")[0]
+
+
+def _open(runtime: Any, graph: Path | bytes, folder: Path, dim: int, providers: list[Any]) -> Any:
+    options = runtime.SessionOptions()
+    # One thread a run: several runs go at once, which is faster than one run on several
+    # threads, and no result depends on the number of threads.
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.enable_mem_pattern = False  # it remembers every shape, and shapes are many
+    options.log_severity_level = _FATAL
+    source, name = (str(graph), str(graph)) if isinstance(graph, Path) else (graph, "its graph")
+    options.add_session_config_entry(_WEIGHTS_FOLDER, str(folder))
+    runtime.set_default_logger_severity(_FATAL)
     try:
-        vectors: NDArray[np.float32] = session.run(["vectors"], {"ids": ids, "mask": mask})[0]
+        session = runtime.InferenceSession(source, options, providers=providers)
+    except Exception as error:  # see _run
+        raise ModelError(f"{name} can't be loaded by onnxruntime: {error}") from error
+    finally:
+        runtime.set_default_logger_severity(_WARNING)
+    inputs = {each.name for each in session.get_inputs()}
+    outputs = {each.name: each.shape[-1] for each in session.get_outputs()}
+    if inputs != {"ids", "mask"} or outputs != {"vectors": dim}:
+        raise ModelError(
+            f"{name} takes {sorted(inputs)} and gives {outputs}; expected ids, mask, "
+            f"and vectors with {dim} columns"
+        )
+    return session
+
+
+def _run(session: Any, ids: Ids, mask: Ids) -> Vectors:
+    try:
+        vectors: Vectors = session.run(["vectors"], {"ids": ids, "mask": mask})[0]
     except Exception as error:  # onnxruntime's own classes share no public root
-        raise ModelError(f"the model failed on a batch of {ids.shape}: {error}") from error
+        raise _failure(error, ids.shape) from error
     return vectors
 
 
-def _preload(runtime: Any) -> None:
-    """Load the CUDA libraries that pip installed, where there are any."""
-    # It prints what it doesn't find; the session tells that better.
-    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-        if hasattr(runtime, "preload_dlls"):
-            runtime.preload_dlls()
+def _failure(error: Exception, shape: tuple[int, ...]) -> ModelError:
+    kind = OutOfMemoryError if _OUT_OF_MEMORY.search(str(error)) else ModelError
+    return kind(f"the model failed on a batch of {shape}: {error}")
 
 
 def _import() -> Any:

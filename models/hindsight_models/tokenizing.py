@@ -23,8 +23,7 @@ class Tokenizer:
     """The card's text rule: head + separator + body as one sequence, cut at the longest input.
 
     A text too long keeps its last special token ([SEP]). Special tokens spelt out in a text count
-    as such, as in the models' own code. Texts are taken one by one: the batch call of the
-    `tokenizers` library starts threads that don't survive a fork.
+    as such, as in the models' own code.
     """
 
     def __init__(self, path: Path, card: Card) -> None:
@@ -40,20 +39,32 @@ class Tokenizer:
         return self._separator.join(part for part in (head, body) if part.strip())
 
     def __call__(self, head: str, body: str) -> Tokens:
-        text = self.join(head, body)
-        try:
-            ids = self._fast.encode(text).ids
-        except (TypeError, UnicodeEncodeError):
-            # Lone surrogates can't be UTF-8; they become question marks.
-            ids = self._fast.encode(text.encode("utf-8", "replace").decode()).ids
+        return self._cut(self._fast.encode(_utf8(self.join(head, body))).ids)
+
+    def many(self, pairs: Sequence[tuple[str, str]], *, parallel: bool = False) -> list[Tokens]:
+        """Tokens of several texts, in order.
+
+        Parameters
+        ----------
+        parallel
+            On all processors, by threads of the `tokenizers` library. They don't survive a fork:
+            only for processes whose children don't tokenise.
+        """
+        if not parallel:
+            return [self(head, body) for head, body in pairs]
+        texts = [_utf8(self.join(head, body)) for head, body in pairs]
+        return [self._cut(each.ids) for each in self._fast.encode_batch_fast(texts)]
+
+    def _cut(self, ids: list[int]) -> Tokens:
         truncated = len(ids) > self._max_tokens
         if truncated:
             ids = [*ids[: self._max_tokens - 1], ids[-1]]
         return Tokens(np.array(ids, np.int32), truncated)
 
-    def many(self, pairs: Sequence[tuple[str, str]]) -> list[Tokens]:
-        """Tokens of several texts, in order."""
-        return [self(head, body) for head, body in pairs]
+
+def _utf8(text: str) -> str:
+    """The text with lone surrogates, which UTF-8 has no form for, as question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _read(path: Path) -> _Fast:

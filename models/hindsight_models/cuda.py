@@ -1,0 +1,71 @@
+"""The NVIDIA driver and the CUDA libraries, asked directly: what is there and what is missing."""
+
+import ctypes
+
+from hindsight_models.errors import ModelError
+
+_DRIVER = "libcuda.so.1"
+_NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
+
+
+def device_count() -> int:
+    """GPUs that this process may use; CUDA_VISIBLE_DEVICES is heeded.
+
+    Raises
+    ------
+    ModelError
+        No driver, no GPU, or a driver that doesn't work; the message says which.
+    """
+    try:
+        driver = ctypes.CDLL(_DRIVER)
+    except OSError as error:
+        raise ModelError(
+            f"the NVIDIA driver is missing ({error}); nvidia-smi shows it where it is installed"
+        ) from error
+    count = ctypes.c_int()
+    code = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    if code not in (0, _NO_DEVICE):
+        raise ModelError(
+            f"the NVIDIA driver does not work: {_error_name(driver, code)}; nvidia-smi shows more"
+        )
+    if count.value == 0:
+        raise ModelError(
+            "the NVIDIA driver shows this process no GPU; nvidia-smi lists those of the machine, "
+            "CUDA_VISIBLE_DEVICES may hide them"
+        )
+    return count.value
+
+
+def missing_library(major: str) -> str | None:
+    """The first CUDA library that can't be loaded, with the loader's words; None if all can.
+
+    Parameters
+    ----------
+    major
+        Of the CUDA that the engine was built with, like "13".
+    """
+    for name in (
+        f"libcudart.so.{major}",
+        f"libcublasLt.so.{major}",
+        f"libcublas.so.{major}",
+        "libcudnn.so.9",
+    ):
+        reason = why_not_loaded(name)
+        if reason is not None:
+            return reason
+    return None
+
+
+def why_not_loaded(library: str) -> str | None:
+    """The loader's words where it can't load a library; they name what is missing."""
+    try:
+        ctypes.CDLL(library)
+    except OSError as error:
+        return str(error)
+    return None
+
+
+def _error_name(driver: ctypes.CDLL, code: int) -> str:
+    name = ctypes.c_char_p()
+    driver.cuGetErrorName(code, ctypes.byref(name))
+    return (name.value or b"").decode() or f"error {code}"
