@@ -207,10 +207,10 @@ def test_vectors_must_cover_the_window(tmp_path: Path, encoder: Encoder) -> None
     with pytest.raises(UsageError, match="hindsight-fast embed"):
         build_pool(store, tmp_path / "pool", cutoff=T, until=E)
     embed_store(store, encoder, since=dt.date(2023, 6, 5))
-    with pytest.raises(UsageError, match="--since 2023-06-01 --overwrite"):
+    with pytest.raises(UsageError, match="--since 2023-06-01`, which keeps"):
         build_pool(store, tmp_path / "pool", cutoff=T, until=E)
     assert build_pool(store, tmp_path / "pool", cutoff=dt.date(2023, 6, 5), until=E).n == 3
-    embed_store(store, encoder, overwrite=True)
+    embed_store(store, encoder)
     assert Pool.open(tmp_path / "pool").n == 3  # more vectors do no harm
     embed_store(store, encoder, since=dt.date(2023, 7, 1), overwrite=True)
     with pytest.raises(ArtefactError, match="vectors since 2023-07-01 only"):

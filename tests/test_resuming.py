@@ -303,9 +303,35 @@ def test_what_fails_keeps_what_is_done(tmp_path: Path, model: Path, encoder: Enc
     store = stopped(tmp_path / "store", model)
     seen: list[Progress] = []
     vectors = embed_store(store, encoder, progress=seen.append)
-    assert (seen[0].restored, seen[0].done, seen[-1].done, seen[-1].total) == (16, 16, 100, 100)
+    assert seen[:3] == [
+        Progress("checking what is done", 8, 100, 0, 8, 0),
+        Progress("checking what is done", 16, 100, 0, 16, 0),
+        Progress("encoding", 16, 100, 0, 16, 0),
+    ]
+    assert seen[-1] == Progress("encoding", 100, 100, seen[-1].tokens, 16, 0)
     whole = embed_store(build_store(table(PAPERS), tmp_path / "whole"), encoder)
     assert contents(vectors.manifest.folder) == contents(whole.manifest.folder)
+
+
+@pytest.mark.usefixtures("small")
+def test_unfinished_vectors_outlive_fresh_counts(
+    tmp_path: Path, model: Path, encoder: Encoder
+) -> None:
+    store = stopped(tmp_path / "store", model)
+    rows = [row | {"citations": 7} for row in PAPERS]
+    fresh = build_store(table(rows), store.path, overwrite=True)
+    assert fresh.facts_id != store.facts_id
+    partial = store.path / "vectors" / ".tiny.partial" / "vectors.npy"
+    array = np.load(partial, mmap_mode="r+")
+    array[3] = 0
+    array.flush()
+    seen: list[Progress] = []
+    assert embed_store(fresh, encoder, progress=seen.append).array.any(axis=1).all()
+    assert (seen[-1].restored, seen[-1].lost) == (8, 1)
+    stopped(tmp_path / "other", model)
+    other = [row | {"status": "retracted"} for row in PAPERS[:1]] + PAPERS[1:]
+    build_store(table(other), tmp_path / "other", overwrite=True)
+    assert not (tmp_path / "other" / "vectors").exists()
 
 
 @pytest.mark.usefixtures("small")
@@ -360,7 +386,7 @@ def test_an_earlier_since_takes_over_what_is_there(
     assert store.vectors("tiny").since == dt.date(2023, 8, 1)
     seen: list[Progress] = []
     earlier = embed_store(store, encoder, since=dt.date(2023, 6, 11), progress=seen.append)
-    assert (seen[0].restored, earlier.since) == (39 + 16, dt.date(2023, 6, 11))
+    assert (seen[-1].restored, earlier.since) == (39 + 16, dt.date(2023, 6, 11))
     assert everything(embed_store(store, encoder)) == whole
     assert store.vectors("tiny").fingerprint == Store.open(tmp_path / "whole").vectors().fingerprint
 
@@ -403,7 +429,7 @@ def test_known_vectors_are_taken_over(tmp_path: Path, model: Path, encoder: Enco
     known[0].batches.clear()  # what was taken is not read again
     seen: list[Progress] = []
     vectors = embed_store(store, encoder, taken=known, progress=seen.append)
-    assert seen[0].restored == 5 + 16
+    assert seen[-1].restored == 5 + 16
     np.testing.assert_array_equal(vectors.array[[50, 3, 7]], a[[0, 1, 3]])
     np.testing.assert_array_equal(vectors.array[[8, 0]], b[[1, 3]])
     assert not vectors.array[60].any()
@@ -456,7 +482,7 @@ def test_the_cost_is_foretold(tmp_path: Path, encoder: Encoder) -> None:
 
 
 def test_interrupted_then_run_again(tmp_path: Path, model: Path) -> None:
-    store = build_store(table([paper(i) for i in range(6_000)]), tmp_path / "store")
+    store = build_store(table([paper(i) for i in range(2_500)]), tmp_path / "store")
     command = [sys.executable, "-m", "hindsight_fast", "embed", str(store.path)]
     command += ["--encoder", str(model), "--device", "cpu"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -474,9 +500,9 @@ def test_interrupted_then_run_again(tmp_path: Path, model: Path) -> None:
         assert b"what is done is kept, run the same command again to go on" in told
     again = subprocess.run([*command, "--json"], env=environment, capture_output=True, check=True)
     summary = json.loads(again.stdout)
-    assert 512 <= summary["resumed"] < 6_000 and summary["n_encoded"] == 6_000
+    assert 512 <= summary["resumed"] < 2_500 and summary["n_encoded"] == 2_500
     assert b"are done already" in again.stderr
     assert (summary["precision"], summary["n_taken"], summary["n_retried"]) == ("float32", 0, 0)
     assert summary["tokens_per_second"] > 0
     once_more = subprocess.run(command, env=environment, capture_output=True, check=True)
-    assert b"nothing to do: 6,000 of 6,000 papers" in once_more.stdout
+    assert b"nothing to do: 2,500 of 2,500 papers" in once_more.stdout

@@ -168,7 +168,7 @@ def progress(label: str, unit: str) -> Generator[Advance]:
         rates = _Rates(unit)
 
         def advance(done: int, total: int, *, tokens: int = 0, label: str = label) -> None:
-            told = rates.told(done, tokens)
+            told = rates.told(label, done, tokens)
             shown = f" ({told})" if told else ""
             bar.update(task, completed=done, total=total or None, description=label, rates=shown)
 
@@ -176,16 +176,18 @@ def progress(label: str, unit: str) -> Generator[Advance]:
 
 
 class _Rates:
-    """What is done a second, since the first that is told under a label."""
+    """What is done a second, since the first that was told under the same label."""
 
     def __init__(self, unit: str) -> None:
         self._unit = unit
-        self._began, self._done, self._tokens = time.monotonic(), -1, 0
+        self._label: str | None = None
+        self._began, self._done, self._tokens = 0.0, 0, 0
         self.per_second = 0.0
 
-    def told(self, done: int, tokens: int) -> str:
-        if self._done < 0:
-            self._began, self._done, self._tokens = time.monotonic(), done, tokens
+    def told(self, label: str, done: int, tokens: int) -> str:
+        if label != self._label:
+            self._label, self._began = label, time.monotonic()
+            self._done, self._tokens, self.per_second = done, tokens, 0.0
         seconds = time.monotonic() - self._began
         if seconds < 1:
             return ""
@@ -214,7 +216,7 @@ def _plain_progress(label: str, unit: str) -> Advance:
 
     def advance(done: int, total: int, *, tokens: int = 0, label: str = label) -> None:
         nonlocal told
-        rate, now = rates.told(done, tokens), time.monotonic()
+        rate, now = rates.told(label, done, tokens), time.monotonic()
         if now - told < min(max(first, (now - began) / 20), last):
             return
         told = now

@@ -134,6 +134,8 @@ def embed_line(summary: dict[str, Any]) -> str:
     facts = [f"{summary['n_taken']:,} taken over"] if summary["n_taken"] else []
     if summary["resumed"]:
         facts.append(f"{summary['resumed']:,} were done before")
+    if summary["n_lost"]:
+        facts.append(f"{summary['n_lost']:,} pieces had not survived and were made again")
     if summary["n_retried"]:
         facts.append(f"{summary['n_retried']:,} encoded again in float32")
     if summary["truncated_share"]:
@@ -391,11 +393,12 @@ class _Watch:
         self._advance(now.done, now.total, tokens=now.tokens, label=now.label)
 
     def facts(self) -> dict[str, Any]:
-        """Whether there was work, how much was done before, and how fast it was."""
+        """Whether there was work, how much was done before and is lost, and how fast it was."""
         last, seconds = self._last, self._ended - self._began
         return {
             "worked": last is not None,
             "resumed": 0 if last is None else last.restored,
+            "n_lost": 0 if last is None else last.lost,
             "tokens_per_second": round(last.tokens / seconds, 1) if last and seconds else None,
         }
 

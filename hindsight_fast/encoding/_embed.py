@@ -1,20 +1,25 @@
 """The vectors of a store's papers."""
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hindsight_fast.config import fingerprint
 from hindsight_fast.encoders import Encoder
-from hindsight_fast.encoding._filling import COUNTS, Filling, Watch
+from hindsight_fast.encoding._filling import Filling, Watch
 from hindsight_fast.encoding._forecast import Forecast, forecast
-from hindsight_fast.encoding._papers import rows_wanted
-from hindsight_fast.encoding._taking import Earlier, Taken
+from hindsight_fast.encoding._papers import TAKEN, rows_wanted
+from hindsight_fast.encoding._taking import COUNTS, Earlier, Taken
 from hindsight_fast.errors import UsageError
 from hindsight_fast.storage import Target, existing, publish_resumable
 from hindsight_fast.store import VECTORS, Store, Vectors
+
+Check = Callable[
+    [NDArray[np.int64], Callable[[NDArray[np.int64]], NDArray[np.float32]]], Mapping[str, Any]
+]
 
 
 def embed_store(
@@ -23,6 +28,7 @@ def embed_store(
     *,
     since: dt.date | None = None,
     taken: Sequence[Taken] = (),
+    check: Check | None = None,
     overwrite: bool = False,
     progress: Watch | None = None,
     foretell: Callable[[Forecast], None] | None = None,
@@ -45,6 +51,10 @@ def embed_store(
     taken
         Vectors that are known already; only the rest is encoded. Where several have a row, the
         first is taken.
+    check
+        Called once these are there, before anything is encoded, with the rows that were taken
+        from elsewhere, ascending, and a function that reads the vectors of some; what it returns
+        becomes ``check`` in the manifest. If it raises an error, nothing is published.
     overwrite
         Replace vectors that are there: of another model, of other papers, or damaged; and discard
         unfinished work of that kind. What is whole and just what was asked for is kept.
@@ -94,15 +104,24 @@ def embed_store(
         overwrite=overwrite or there is not None,
         discard=overwrite,
     ) as work:
+        filling.n_lost = work.n_lost
         if there is not None:
-            body = there.manifest.body
-            filling.take(work, Earlier(store, there), {name: body.get(name, 0) for name in COUNTS})
+            filling.take(work, Earlier(store, there))
+            work.body |= {k: v for k, v in there.manifest.body.items() if k == "check"}
         for one in taken:
             filling.take(work, one)
+        from_elsewhere = np.flatnonzero(filling.state == TAKEN)
+        if check is not None and from_elsewhere.size:
+            work.body["check"] = dict(check(from_elsewhere, work.read))
         if foretell is not None and (found := forecast(store, filling.state, encoder)):
             foretell(found)
         filling.encode(work, encoder)
-        work.body |= _facts(store, encoder, since) | filling.totals | {"taken": identities}
+        counted = filling.totals
+        work.body |= _facts(store, encoder, since) | {name: counted[name] for name in COUNTS}
+        work.body |= {
+            "taken": identities,
+            "taken_counts": {name: n for name, n in counted.items() if name not in COUNTS},
+        }
     return store.vectors(encoder.name)
 
 

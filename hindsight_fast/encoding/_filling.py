@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hindsight_fast.encoders import Encoder
 from hindsight_fast.encoding._papers import (
+    EARLIER,
     ENCODED,
     MISSING,
     TAKEN,
@@ -19,13 +20,11 @@ from hindsight_fast.encoding._papers import (
     chunks_of,
     texts_of,
 )
-from hindsight_fast.encoding._taking import Taken
+from hindsight_fast.encoding._taking import COUNTS, Earlier, Taken
 from hindsight_fast.errors import EncoderError
 from hindsight_fast.storage import Piece, Unfinished
 from hindsight_fast.store import Store, check_unit_rows
 from hindsight_models import Encoded, TextError
-
-COUNTS = ("n_encoded", "n_taken", "n_repeated", "n_texts", "n_tokens", "n_truncated", "n_retried")
 
 
 class Progress(NamedTuple):
@@ -41,6 +40,8 @@ class Progress(NamedTuple):
         Sent to the model by this process.
     restored
         Papers whose vectors an earlier process had made.
+    lost
+        Pieces of its work that did not survive, and are made again.
     """
 
     label: str
@@ -48,9 +49,17 @@ class Progress(NamedTuple):
     total: int
     tokens: int
     restored: int
+    lost: int
 
 
 Watch = Callable[[Progress], None]
+
+
+def _state(piece: str) -> int:
+    """What the rows of a piece of this name are."""
+    if not piece:
+        return ENCODED
+    return EARLIER if piece == Earlier.identity else TAKEN
 
 
 class Filling:
@@ -64,12 +73,15 @@ class Filling:
     Attributes
     ----------
     totals : Counter
-        The sums of `COUNTS`.
+        The sums of `COUNTS`, and of what others counted.
+    n_lost : int
+        Pieces that an earlier process had made and that did not survive.
     """
 
     def __init__(self, store: Store, state: NDArray[np.uint8], watch: Watch | None) -> None:
         self.store, self.state, self._watch = store, state, watch
         self.totals = Counter[str](dict.fromkeys(COUNTS, 0))
+        self.n_lost = 0
         self._complete = set[str]()
         self._restored = 0
         self._done, self._total = 0, int((state == MISSING).sum())
@@ -78,26 +90,21 @@ class Filling:
     def restore(self, piece: Piece) -> None:
         """Note a piece that an earlier process completed."""
         for rows in piece.blocks():
-            self.state[rows] = TAKEN if piece.name else ENCODED
+            self.state[rows] = _state(piece.name)
             self._restored += len(rows)
             self._done += len(rows)
         self.totals.update(piece.counts)
         self._complete.add(piece.name)
+        self.tell("checking what is done")
 
     def tell(self, label: str) -> None:
         """Tell how far the work is."""
         if self._watch is not None:
-            done = self._done + self._running
-            self._watch(Progress(label, done, self._total, self._tokens, self._restored))
+            done, tokens = self._done + self._running, self._tokens
+            self._watch(Progress(label, done, self._total, tokens, self._restored, self.n_lost))
 
-    def take(self, work: Unfinished, taken: Taken, counts: Mapping[str, int] | None = None) -> None:
+    def take(self, work: Unfinished, taken: Taken) -> None:
         """Write the rows that are asked for and not there yet.
-
-        Parameters
-        ----------
-        counts
-            What was counted when they were made; by default, how many are taken, and how many
-            were there already.
 
         Raises
         ------
@@ -120,10 +127,9 @@ class Filling:
             n_repeated += int((there > MISSING).sum()) + len(lacking) - len(fresh)
             self.tell(taken.label)
         mask = self.state == TAKING
-        if counts is None:
-            counts = {"n_taken": int(mask.sum()), "n_repeated": n_repeated}
+        counts = {"n_taken": int(mask.sum()), "n_repeated": n_repeated, **taken.counts}
         low = int(mask.argmax()) if mask.any() else 0
-        self._add(work, Piece(taken.identity, low, np.trim_zeros(mask), counts), TAKEN)
+        self._add(work, Piece(taken.identity, low, np.trim_zeros(mask), counts))
 
     def encode(self, work: Unfinished, encoder: Encoder) -> None:
         """Encode what is missing.
@@ -179,13 +185,13 @@ class Filling:
             "n_truncated": int(encoded.truncated.sum()),
             "n_retried": int(encoded.retried.sum()),
         }
-        self._add(work, Piece("", low, mask, counts), ENCODED)
+        self._add(work, Piece("", low, mask, counts))
         self._done += len(rows)
 
-    def _add(self, work: Unfinished, piece: Piece, state: int) -> None:
+    def _add(self, work: Unfinished, piece: Piece) -> None:
         work.add(piece)
         for rows in piece.blocks():
-            self.state[rows] = state
+            self.state[rows] = _state(piece.name)
         self.totals.update(piece.counts)
         self._complete.add(piece.name)
 

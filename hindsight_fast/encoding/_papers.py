@@ -12,8 +12,9 @@ from hindsight_fast.store import Store
 from hindsight_models import CHUNK
 
 BLOCK = 16_384  # papers read together; of these, equal texts are encoded once
-UNWANTED, MISSING, TAKING, TAKEN, ENCODED = range(5)
-"""What a row is: not asked for, without a vector yet, being taken over, taken over, encoded."""
+UNWANTED, MISSING, TAKING, EARLIER, TAKEN, ENCODED = range(6)
+"""What a row is: not asked for, without a vector yet, being taken over, taken over from the store
+itself, taken over from elsewhere, encoded."""
 
 
 class Chunk(NamedTuple):

@@ -1,6 +1,6 @@
 """Vectors that are known already, and are taken over."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from hindsight_fast.storage import RowFile
 from hindsight_fast.store import VECTORS, Store, Vectors
+
+COUNTS = ("n_encoded", "n_taken", "n_repeated", "n_texts", "n_tokens", "n_truncated", "n_retried")
 
 Batch = tuple[NDArray[np.int64], NDArray[np.float32]]
 _AT_ONCE = 4096  # rows
@@ -23,12 +25,16 @@ class Taken(Protocol):
         is the same.
     label : str
         What a person is shown while they are read.
+    counts : mapping of str to int
+        What was counted while they were read; asked for afterwards.
     """
 
     @property
     def identity(self) -> str: ...
     @property
     def label(self) -> str: ...
+    @property
+    def counts(self) -> Mapping[str, int]: ...
 
     def __iter__(self) -> Iterator[Batch]:
         """Rows of the store, in any order, and their unit vectors; each time the same."""
@@ -36,14 +42,18 @@ class Taken(Protocol):
 
 
 class Earlier:
-    """The vectors that a store has, of fewer papers than it is to have."""
+    """The vectors that a store has, of fewer papers than it is to have, and what they count."""
 
     identity, label = "earlier", "taking over earlier vectors"
 
     def __init__(self, store: Store, vectors: Vectors) -> None:
         self._path = store.vectors_folder(vectors.encoder) / VECTORS
         self._shape = vectors.array.shape
-        self.manifest = vectors.manifest
+        body = vectors.manifest.body
+        self.counts: Mapping[str, int] = {
+            **{name: body.get(name, 0) for name in COUNTS},
+            **body.get("taken_counts", {}),
+        }
 
     def __iter__(self) -> Generator[Batch]:
         n, dim = self._shape

@@ -12,7 +12,7 @@ may be reached through links.
 """
 
 from hindsight_fast.storage._arrays import create_array, map_array
-from hindsight_fast.storage._files import storage_errors
+from hindsight_fast.storage._files import sample_hash, storage_errors
 from hindsight_fast.storage._manifests import (
     FileFacts,
     Manifest,
@@ -30,7 +30,14 @@ from hindsight_fast.storage._publishing import (
     publish_file,
     working_folder,
 )
-from hindsight_fast.storage._resuming import Piece, Target, Unfinished, publish_resumable
+from hindsight_fast.storage._resuming import (
+    Piece,
+    Target,
+    Unfinished,
+    link_unfinished,
+    publish_resumable,
+    unfinished,
+)
 from hindsight_fast.storage._rows import RowFile
 from hindsight_fast.storage._user import full_hash_once, home
 
@@ -48,6 +55,7 @@ __all__ = [
     "home",
     "kind_of",
     "link_artefact",
+    "link_unfinished",
     "map_array",
     "open_folder",
     "open_with",
@@ -55,7 +63,9 @@ __all__ = [
     "publish_file",
     "publish_resumable",
     "read_manifest",
+    "sample_hash",
     "storage_errors",
+    "unfinished",
     "verify_folder",
     "working_folder",
 ]

@@ -226,14 +226,19 @@ def link_artefact(source: Path, target: Path) -> None:
     with storage_errors(f"write {target}"):
         target.mkdir(parents=True)
         for name in (*read_manifest(source).files, MANIFEST):
-            try:
-                (target / name).hardlink_to(source / name)
-            except OSError:
-                shutil.copyfile(source / name, target / name)
-                with open_regular(target / name) as file:
-                    os.fsync(file.fileno())
+            link_file(source / name, target / name)
         sync_folder(target)
         sync_folder(target.parent)
+
+
+def link_file(source: Path, target: Path) -> None:
+    """Give a file a second name; it is copied where links can't be had."""
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
+        with open_regular(target) as file:
+            os.fsync(file.fileno())
 
 
 @contextlib.contextmanager

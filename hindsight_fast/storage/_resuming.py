@@ -25,7 +25,7 @@ from hindsight_fast.storage._files import storage_errors
 from hindsight_fast.storage._journal import Journal, NewJournal, Record, records
 from hindsight_fast.storage._manifests import in_words
 from hindsight_fast.storage._moving import JOURNAL, LOCK, lock_folder, remove
-from hindsight_fast.storage._publishing import Staging, finish, prepare
+from hindsight_fast.storage._publishing import Staging, finish, link_file, prepare
 from hindsight_fast.storage._rows import RowFile
 
 _VERSION = 1
@@ -251,6 +251,27 @@ def _check_header(folder: Path, expected: Record) -> None:
             f"({told}); ask for the same as before to go on with them, or give --overwrite to "
             "discard them"
         )
+
+
+def unfinished(folder: Path) -> list[Path]:
+    """Return the hidden folders of unfinished work in `folder`."""
+    return sorted(journal.parent for journal in folder.glob(f".*.partial/{JOURNAL}"))
+
+
+def link_unfinished(source: Path, target: Path) -> None:
+    """Make unfinished work in the hidden folder `source` that of `target` too: of the same files.
+
+    A process that goes on with it meanwhile does so in both.
+
+    Raises
+    ------
+    StorageError
+        No space or no rights.
+    """
+    with storage_errors(f"write {target}"):
+        target.mkdir(parents=True)
+        for file in source.iterdir():
+            link_file(file, target / file.name)
 
 
 def _shown(value: object) -> str:

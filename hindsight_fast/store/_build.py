@@ -16,9 +16,11 @@ from hindsight_fast.storage import (
     create_array,
     existing,
     link_artefact,
+    link_unfinished,
     publish,
     read_manifest,
     storage_errors,
+    unfinished,
 )
 from hindsight_fast.store._identity import columns_hash, content_id, facts_id
 from hindsight_fast.store._lookup import write_lookup
@@ -104,7 +106,7 @@ def _rejects_hash(rejects: pl.DataFrame) -> str:
 
 
 def _keep_vectors(old: Path, new: Path, papers: pl.DataFrame, content: str, mark: str) -> None:
-    """Take over the whole vectors of a store that is replaced, where they hold for these papers."""
+    """Take over the vectors of a store that is replaced, where they hold for these papers."""
     if not _is_encoded_alike(old, papers, content, mark):
         return
     for name in encoders_in(old):
@@ -114,6 +116,8 @@ def _keep_vectors(old: Path, new: Path, papers: pl.DataFrame, content: str, mark
             open_vectors(kept, content, papers.height)
         except ArtefactError:
             shutil.rmtree(kept, ignore_errors=True)
+    for partial in unfinished(old / VECTORS_FOLDER):
+        link_unfinished(partial, new / VECTORS_FOLDER / partial.name)
 
 
 def _is_encoded_alike(old: Path, papers: pl.DataFrame, content: str, mark: str) -> bool:
