@@ -191,8 +191,10 @@ def test_only_our_own_folders_are_taken(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"holds papers\.jsonl and is no cache"):
         VectorCache(tmp_path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["papers.jsonl"]
-    with pytest.raises(StorageError, match="as a cache"):
+    with pytest.raises(UsageError, match="is a file"):
         VectorCache(tmp_path / "papers.jsonl")
+    with pytest.raises(StorageError, match="as a cache"):
+        VectorCache(tmp_path / "papers.jsonl" / "cache")
     (tmp_path / "other").mkdir()
     with sqlite3.connect(tmp_path / "other" / FILE) as foreign:
         foreign.execute("CREATE TABLE vectors (mine)")

@@ -1,6 +1,7 @@
 """Vectors of several precisions: which may meet, what that costs, and that it is said."""
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +196,16 @@ def test_a_run_with_a_cache_gives_the_same_table_and_counts_hits(
         assert summary["files"]["scores"]["blake2b"] == plain["files"]["scores"]["blake2b"]
         assert (summary["cache"]["hits"], summary["cache"]["misses"]) == (hits, 150 - hits)
         assert f"{hits} of 150 texts were in the cache {cache.folder}" in summary["notes"]
-    lower = Scorer(pool, encoders["int8"], cache=cache)
+    with sqlite3.connect(cache.folder / "vectors.sqlite") as rows:
+        rows.execute("DROP TABLE vectors")
+    rows.close()
+    lost = runs.score_file(
+        Scorer(pool, encoders["float32"], cache=cache), ideas, tmp_path / "lost.csv"
+    )
+    assert lost["files"]["scores"]["blake2b"] == plain["files"]["scores"]["blake2b"]
+    assert any("it was given up, and the rest encoded without" in line for line in lost["notes"])
+    fresh = VectorCache(tmp_path / "fresh")
+    lower = Scorer(pool, encoders["int8"], cache=fresh)
     summary = runs.score_file(lower, ideas, tmp_path / "i.csv")  # the sample is no use of the cache
     assert (summary["cache"]["hits"], summary["cache"]["misses"]) == (0, 150)
 

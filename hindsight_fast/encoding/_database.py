@@ -75,7 +75,7 @@ class Database:
     Raises
     ------
     UsageError
-        The folder holds something else, or the limit is too low.
+        The folder is a file or holds something else, or the limit is too low.
     ArtefactError
         The file is damaged.
     StorageError
@@ -87,6 +87,8 @@ class Database:
             raise UsageError(f"a cache of {limit:,} bytes; expected at least {MIN_LIMIT:,}")
         self.path, self._limit = folder / FILE, limit
         self._connection: sqlite3.Connection | None = None
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"{folder} is a file; a folder was expected for a cache")
         with storage_errors(f"use {folder} as a cache"):
             folder.mkdir(parents=True, exist_ok=True)
             here = {entry.name for entry in folder.iterdir()}
