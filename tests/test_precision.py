@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from hindsight_fast import Idea, Pool, Scorer, runs
-from hindsight_fast.agreement import compare
+from hindsight_fast.agreement import Agreement, compare
 from hindsight_fast.costs import draw, measure, total_error
 from hindsight_fast.encoders import Encoder
-from hindsight_fast.encoding import VectorCache, precision_cost, sample_papers
+from hindsight_fast.encoding import VectorCache, embed_store, precision_cost, sample_papers
 from hindsight_fast.errors import ArtefactError, EncoderError
 from hindsight_fast.explanation import explain_idea
 from hindsight_fast.ideas import ideas_frame, read_ideas
@@ -50,6 +50,28 @@ def ideas(tmp_path: Path) -> Path:
     return path
 
 
+def test_embedding_measures_tells_and_keeps_what_a_precision_costs(
+    worlds: dict[str, World], encoders: dict[str, Encoder], tmp_path: Path
+) -> None:
+    assert worlds["float32"].pool.precision_cost is None
+    store, told = make_world(tmp_path).store, list[Agreement]()
+    vectors = embed_store(store, encoders["int8"], overwrite=True, tell_cost=told.append)
+    rows, pairs = sample_papers(store, 0, store.n)
+    expected = compare(
+        encoders["float32"].encode(pairs), vectors.array[rows], encoders["int8"].theta
+    )
+    assert told == [expected] and vectors.manifest.body["precision_cost"] == expected.facts()
+    assert worlds["int8"].pool.precision_cost is not None
+    scorer = Scorer(worlds["int8"].pool, encoders["int8"])
+    papers = measure(scorer, ideas_frame([]))[0]
+    assert papers.agreement.facts() == worlds["int8"].pool.precision_cost
+    scorer.pool.precision_cost = None  # older vectors: measured on the pool's own papers
+    try:
+        assert measure(scorer, ideas_frame([]))[0].error == pytest.approx(papers.error, rel=0.5)
+    finally:
+        scorer.pool.precision_cost = papers.agreement.facts()
+
+
 @pytest.mark.parametrize("papers", ["float32", "float16", "int8"])
 @pytest.mark.parametrize("own", ["float32", "float16", "bfloat16", "int8", None])
 def test_what_may_meet(
@@ -73,8 +95,6 @@ def test_what_may_meet(
 def test_a_pool_knows_the_precision_that_it_was_made_with(
     worlds: dict[str, World], encoders: dict[str, Encoder], tmp_path: Path
 ) -> None:
-    from hindsight_fast.encoding import embed_store
-
     marks = {world.pool.manifest.fingerprint for world in worlds.values()}
     assert len(marks) == len(worlds)
     world = make_world(tmp_path, encoder=encoders["float32"])
@@ -111,7 +131,7 @@ def test_the_cost_of_ideas_is_that_of_the_definition(
     assert not measure(scorer, frame[:0])
 
 
-def test_the_cost_of_papers_is_measured_on_the_pools_own(
+def test_the_cost_of_papers_adds_to_that_of_ideas(
     worlds: dict[str, World], encoders: dict[str, Encoder]
 ) -> None:
     world = worlds["float16"]

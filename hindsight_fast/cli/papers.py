@@ -15,6 +15,7 @@ from hindsight_fast.cli import console
 from hindsight_fast.cli.console import Device, GpuMem, Json, Overwrite, Precision, Threads
 
 if TYPE_CHECKING:
+    from hindsight_fast.agreement import Agreement
     from hindsight_fast.encoders import Encoder
     from hindsight_fast.encoding import Forecast, Progress
     from hindsight_fast.papers.schema import PaperTable
@@ -359,6 +360,7 @@ def _embed(path: Path, encoder: "Encoder", since: str | None, overwrite: bool) -
             overwrite=overwrite,
             progress=watch,
             foretell=_foretell,
+            tell_cost=lambda cost: _tell_cost(encoder.precision, cost),
         )
     body = vectors.manifest.body
     return {
@@ -366,6 +368,7 @@ def _embed(path: Path, encoder: "Encoder", since: str | None, overwrite: bool) -
         "encoder": encoder.name,
         "device": encoder.device,
         "precision": vectors.precision,
+        "precision_cost": body.get("precision_cost"),
         "since": vectors.since and vectors.since.isoformat(),
         "n_papers": store.n,
         **{
@@ -408,4 +411,10 @@ def _foretell(cost: "Forecast") -> None:
     console.note(
         f"about {console.duration(cost.seconds)}: {cost.n_papers:,} texts of "
         f"{cost.tokens_per_text:.0f} tokens at {cost.tokens_per_second:,.0f} tokens/s{done}"
+    )
+
+
+def _tell_cost(precision: str, cost: "Agreement") -> None:
+    console.note(
+        f"what {precision} costs, on {cost.n} papers encoded in float32 too: {cost.in_words()}"
     )

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hindsight_fast.agreement import Agreement
 from hindsight_fast.config import fingerprint
 from hindsight_fast.encoders import Encoder
+from hindsight_fast.encoding._cost import precision_cost_of_papers
 from hindsight_fast.encoding._filling import Filling, Watch
 from hindsight_fast.encoding._forecast import Forecast, forecast
 from hindsight_fast.encoding._papers import TAKEN, rows_wanted
@@ -32,6 +34,7 @@ def embed_store(
     overwrite: bool = False,
     progress: Watch | None = None,
     foretell: Callable[[Forecast], None] | None = None,
+    tell_cost: Callable[[Agreement], None] | None = None,
 ) -> Vectors:
     """Encode the papers of a store that a pool could hold: dated, with title and abstract.
 
@@ -62,6 +65,9 @@ def embed_store(
         Called again and again with how far the work is.
     foretell
         Called before much is encoded with what that will take; costs a few seconds.
+    tell_cost
+        Called before anything is encoded in another precision than float32 with what that does to
+        a sample of the papers, which are encoded in float32 as well.
 
     Raises
     ------
@@ -74,7 +80,7 @@ def embed_store(
     StorageError
         No space, no rights, or another process is encoding.
     EncoderError
-        The model failed.
+        The model failed, or its float32 reference can't be opened where that is needed.
     """
     there = None if overwrite else _vectors_there(store, encoder)
     if there is not None and (there.since is None or (since is not None and there.since <= since)):
@@ -113,6 +119,10 @@ def embed_store(
         from_elsewhere = np.flatnonzero(filling.state == TAKEN)
         if check is not None and from_elsewhere.size:
             work.body["check"] = dict(check(from_elsewhere, work.read))
+        if (cost := precision_cost_of_papers(store, encoder, since)) is not None:
+            work.body["precision_cost"] = cost.facts()
+            if tell_cost is not None:
+                tell_cost(cost)
         if foretell is not None and (found := forecast(store, filling.state, encoder)):
             foretell(found)
         filling.encode(work, encoder)
