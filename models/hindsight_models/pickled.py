@@ -192,9 +192,11 @@ def _made(function: Any, arguments: Any) -> object:
         return {}
     if name == _PARAMETER:
         return _typed(arguments[0], View)
+    if name != _TENSOR:
+        raise TypeError(f"{name}, which is called")
     storage, offset, shape, stride, _, _, *metadata = arguments
-    if name != _TENSOR or any(metadata):
-        raise ValueError(f"a tensor that is made by {name}, or conjugated")
+    if any(metadata):
+        raise ValueError("a tensor that is conjugated or negated")
     for numbers in (shape, stride):
         for number in _typed(numbers, tuple):
             _typed(number, int)
