@@ -30,6 +30,8 @@ class Encoder:
         Length of a vector.
     device : str
         What it really runs on.
+    device_note : str
+        Why ``auto`` did not take CUDA or float16; empty where there is nothing to say.
     precision : str
         What it computes with: "float32", "float16", "bfloat16" or "int8". Vectors are known by
         fingerprint and precision.
@@ -63,8 +65,19 @@ class Encoder:
         self.name, self.dim, self.theta = self.card.name, self.card.dim, self.card.theta
         self.fingerprint = self.card.fingerprint()
         self.device, self.threads = self._inner.device, self._inner.threads
-        self.precision = self._inner.precision
+        self.precision, self.device_note = self._inner.precision, self._inner.device_note
         self.flops_per_text = _flops(folder, min(TYPICAL_TOKENS, self.card.max_tokens))
+
+    def warm_up(self) -> None:
+        """On CUDA, compute each shape of a batch once, so that no later batch is slowed by it.
+
+        Raises
+        ------
+        EncoderError
+            The model failed.
+        """
+        with translated():
+            self._inner.warm_up()
 
     def reference(self) -> "Encoder":
         """The same model in float32 on the CPU, to measure others by; itself where it is that.
@@ -144,6 +157,22 @@ def engine() -> str:
     """
     with translated():
         return models.engine_facts()
+
+
+def gpus() -> str:
+    """Return how many GPUs can be computed with, or what is missing for it."""
+    from hindsight_models.engines import gpus as found
+
+    with translated():
+        return found()
+
+
+def precisions() -> dict[str, str | None]:
+    """Return each precision, and why it can't be had on this machine (None: it can)."""
+    from hindsight_models.engines import precisions as found
+
+    with translated():
+        return found()
 
 
 def load_encoder(

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from hindsight_fast.config import usable_threads, versions
-from hindsight_fast.encoders import engine, load_encoder
+from hindsight_fast.encoders import engine, gpus, load_encoder, precisions
 from hindsight_fast.errors import HindsightError, StorageError
 from hindsight_fast.model_folders import installed_models
 from hindsight_fast.storage import home
@@ -39,6 +39,8 @@ def examine() -> list[Finding]:
         "kernels": _kernels,
         "index": _index,
         "inference engine": engine,
+        "GPUs": gpus,
+        "precisions": _precisions,
         "home": _home,
     }
     findings = [_try(what, check) for what, check in checks.items()]
@@ -85,6 +87,13 @@ def _index() -> str:
     return "built, viewed and searched"
 
 
+def _precisions() -> str:
+    reasons = precisions()
+    here = ", ".join(name for name, reason in reasons.items() if reason is None)
+    lacking = [f"{name} not: {reason}" for name, reason in reasons.items() if reason is not None]
+    return "; ".join([here, *lacking])
+
+
 def _home() -> str:
     place = home()
     nearest = next(folder for folder in (place, *place.parents) if folder.exists())
@@ -97,4 +106,5 @@ def _model(name: str) -> str:
     encoder = load_encoder(name)
     began = time.perf_counter()
     encoder.encode(_PROBE)
-    return f"on {encoder.device}, a probe took {1000 * (time.perf_counter() - began):.0f} ms"
+    took = 1000 * (time.perf_counter() - began)
+    return f"on {encoder.device} in {encoder.precision}, a probe took {took:.0f} ms"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hindsight_models import cuda
 from hindsight_models.card import FUSED_FILE, GRAPH_FILE, HALF_FILE, Card
 from hindsight_models.errors import ModelError
-from hindsight_models.session import CpuSession, CudaSession
+from hindsight_models.session import CpuSession, CudaSession, check_cuda
 
 PRECISIONS = ("float32", "float16", "bfloat16", "int8")
 """What can be computed with: float16 on CUDA, bfloat16 and int8 on the CPU, float32 on both."""
@@ -111,6 +111,28 @@ def open_float32(folder: Path, card: Card, device: str, gpu_mem: int | None) -> 
 def open_fused(folder: Path, card: Card) -> Session:
     """The graph made for CUDA, on the CPU: to prove it."""
     return CpuSession(folder / FUSED_FILE, folder, card, "float32")
+
+
+def gpus() -> str:
+    """How many GPUs can be computed with, or what is missing for it."""
+    try:
+        count = check_cuda()
+    except ModelError as error:
+        return f"none that can be used: {error}"
+    return f"{count}, as cuda:0" + (f" to cuda:{count - 1}" if count > 1 else "")
+
+
+def precisions() -> dict[str, str | None]:
+    """Each of `PRECISIONS`, and why it can't be had on this machine (None: it can)."""
+    from hindsight_models.openvino import openvino_facts
+
+    reasons: dict[str, str | None] = dict.fromkeys(PRECISIONS)
+    for precision, check in (("float16", check_cuda), ("bfloat16", openvino_facts)):
+        try:
+            check()
+        except ModelError as error:
+            reasons[precision] = str(error)
+    return reasons
 
 
 def _check(device: str, precision: str, gpu_mem: int | None) -> None:
