@@ -150,22 +150,19 @@ def progress(label: str, unit: str) -> Generator[Advance]:
         MofNCompleteColumn,
         Progress,
         TextColumn,
-        TimeElapsedColumn,
         TimeRemainingColumn,
     )
 
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(min(max(shutil.get_terminal_size().columns - 70, 10), 40)),
         MofNCompleteColumn(),
-        TextColumn(f"{unit}{{task.fields[rates]}}, elapsed"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
+        TextColumn(f"{unit}{{task.fields[rates]}}, left"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=None, rates="")
-        rates = _Rates(unit)
+        rates = _Rates()
 
         def advance(done: int, total: int, *, tokens: int = 0, label: str = label) -> None:
             told = rates.told(label, done, tokens)
@@ -178,8 +175,7 @@ def progress(label: str, unit: str) -> Generator[Advance]:
 class _Rates:
     """What is done a second, since the first that was told under the same label."""
 
-    def __init__(self, unit: str) -> None:
-        self._unit = unit
+    def __init__(self) -> None:
         self._label: str | None = None
         self._began, self._done, self._tokens = 0.0, 0, 0
         self.per_second = 0.0
@@ -192,7 +188,7 @@ class _Rates:
         if seconds < 1:
             return ""
         self.per_second = (done - self._done) / seconds
-        shown = f"{self.per_second:,.{0 if self.per_second >= 10 else 1}f} {self._unit}/s"
+        shown = f"{self.per_second:,.{0 if self.per_second >= 10 else 1}f}/s"
         if tokens > self._tokens:
             shown += f", {(tokens - self._tokens) / seconds:,.0f} tokens/s"
         return shown
@@ -212,7 +208,7 @@ def _checked(advance: Advance) -> Advance:
 def _plain_progress(label: str, unit: str) -> Advance:
     first, last = _PLAIN_EVERY_S
     began = told = time.monotonic()
-    rates = _Rates(unit)
+    rates = _Rates()
 
     def advance(done: int, total: int, *, tokens: int = 0, label: str = label) -> None:
         nonlocal told

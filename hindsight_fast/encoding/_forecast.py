@@ -1,5 +1,8 @@
 """What encoding will cost, measured on a sample of the texts."""
 
+import collections
+import contextlib
+import itertools
 import time
 from typing import NamedTuple, cast
 
@@ -9,9 +12,11 @@ from numpy.typing import NDArray
 from hindsight_fast.encoders import Encoder
 from hindsight_fast.encoding._papers import MISSING, blocks_missing, texts_of
 from hindsight_fast.store import Store
+from hindsight_models import CHUNK
 
 _BLOCKS, _TEXTS_EACH = 8, 32  # of the sample
-_ENOUGH_S = 2.0
+_ENOUGH_S = 3.0
+_TOGETHER_S = 0.05  # between the ends of first batches that ran side by side
 
 
 class Forecast(NamedTuple):
@@ -52,17 +57,38 @@ def forecast(store: Store, state: NDArray[np.uint8], encoder: Encoder) -> Foreca
     if n_missing <= _BLOCKS * _TEXTS_EACH:
         return None
     sample = _sample(store, state)
-    tokens = encoder.count_tokens(sample)
-    encoder.encode(sample[: 2 * encoder.threads])  # warm-up
-    done, seconds, size = 0, 0.0, 2 * encoder.threads
-    began = time.perf_counter()
-    while done < len(sample) and seconds < _ENOUGH_S:
-        encoder.encode(sample[done : done + size])
-        done, size = min(done + size, len(sample)), 2 * size
-        seconds = time.perf_counter() - began
     n_done = int((state > MISSING).sum())
-    speed = float(tokens[:done].sum()) / seconds
-    return Forecast(n_missing, n_done, float(tokens.mean()), speed)
+    tokens = float(encoder.count_tokens(sample).mean())
+    return Forecast(n_missing, n_done, tokens, _speed(encoder, sample))
+
+
+class _EnoughError(Exception):
+    """Leaves the encoder in the midst of its work."""
+
+
+def _speed(encoder: Encoder, sample: list[tuple[str, str]]) -> float:
+    """Tokens a second from the end of the first batches on, which warm up, for a few seconds."""
+    size = 16 if encoder.device == "cpu" else CHUNK  # a short look at texts of all lengths
+    parts = [sample[start : start + size] for start in range(0, len(sample), size)]
+    n_texts = n_tokens = 0
+    began = now = 0.0
+
+    def look(texts: int, tokens: int) -> None:
+        nonlocal n_texts, n_tokens, began, now
+        now = time.perf_counter()
+        if not began or (not n_tokens and now - began < _TOGETHER_S):
+            began = now
+            return
+        n_texts, n_tokens = n_texts + texts, n_tokens + tokens
+        if now - began >= _ENOUGH_S or n_texts >= 2 * len(sample):
+            raise _EnoughError
+
+    with (
+        contextlib.suppress(_EnoughError),
+        contextlib.closing(encoder.encode_chunks(itertools.cycle(parts), look)) as encoded,
+    ):
+        collections.deque(encoded, maxlen=0)
+    return n_tokens / (now - began)
 
 
 def _sample(store: Store, state: NDArray[np.uint8]) -> list[tuple[str, str]]:
