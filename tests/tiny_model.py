@@ -61,11 +61,16 @@ def tiny_model(
 
 def minilm_folder() -> Path:
     """The real minilm, where it was fetched; skips the test where not."""
+    return model_folder("minilm")
+
+
+def model_folder(name: str) -> Path:
+    """A real model, where it was fetched; skips the test where not."""
     from hindsight_fast.storage import home
 
-    folder = home() / "models" / "minilm"
+    folder = home() / "models" / name
     if not (folder / "card.json").is_file():
-        pytest.skip(f"no {folder}; hindsight-fast models get minilm fetches it")
+        pytest.skip(f"no {folder}; hindsight-fast models get {name} fetches it")
     return folder
 
 

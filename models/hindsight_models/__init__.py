@@ -1,8 +1,8 @@
 """Text to unit vectors: model cards, tokenising, ONNX sessions; export and fetch.
 
 Every failure is a `ModelError` whose message says what to do, or, of the file system while a model
-is fetched, an OSError. Importing this package imports
-nothing heavy; each name below is loaded when first used.
+is fetched or exported, an OSError. Importing this package imports nothing heavy; each name below
+is loaded when first used.
 """
 
 from typing import TYPE_CHECKING
@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hindsight_models.card import Card
     from hindsight_models.encoder import CHUNK, Encoded, Encoder, Progress, load
-    from hindsight_models.errors import ModelError, TextError
-    from hindsight_models.fetch import get
+    from hindsight_models.errors import ModelError, TakenError, TextError
+    from hindsight_models.export import Facts
+    from hindsight_models.fetch import Placed, export_to, get
     from hindsight_models.folder import Proof, verify
-    from hindsight_models.known import KNOWN, Recipe
+    from hindsight_models.known import KNOWN, Hub, Recipe, by_hand
     from hindsight_models.session import engine_facts
+    from hindsight_models.told import read_told
 
 __all__ = [
     "CHUNK",
@@ -22,14 +24,21 @@ __all__ = [
     "Card",
     "Encoded",
     "Encoder",
+    "Facts",
+    "Hub",
     "ModelError",
+    "Placed",
     "Progress",
     "Proof",
     "Recipe",
+    "TakenError",
     "TextError",
+    "by_hand",
     "engine_facts",
+    "export_to",
     "get",
     "load",
+    "read_told",
     "verify",
 ]
 
@@ -41,13 +50,20 @@ _HOMES = {
     "Progress": "encoder",
     "load": "encoder",
     "ModelError": "errors",
+    "TakenError": "errors",
     "TextError": "errors",
+    "Facts": "export",
+    "Placed": "fetch",
+    "export_to": "fetch",
     "get": "fetch",
     "Proof": "folder",
     "verify": "folder",
     "KNOWN": "known",
+    "Hub": "known",
     "Recipe": "known",
+    "by_hand": "known",
     "engine_facts": "session",
+    "read_told": "told",
 }
 
 

