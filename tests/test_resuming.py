@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
 
 import hindsight_models as models
 from hindsight_fast.encoders import Encoder, load_encoder
@@ -23,7 +24,7 @@ from hindsight_fast.errors import ArtefactError, EncoderError, StorageError, Usa
 from hindsight_fast.storage import Piece, Target, publish_resumable
 from hindsight_fast.store import Store, Vectors, build_store
 from paper_tables import paper, table
-from tiny_model import tiny_model
+from tiny_model import random_weights, tiny_model, vocabulary
 
 TESTS = Path(__file__).resolve().parent
 SHAPE = (24, 8)
@@ -448,21 +449,18 @@ def test_known_vectors_must_be_of_length_1(tmp_path: Path, encoder: Encoder) -> 
 
 
 @pytest.mark.usefixtures("small")
-def test_a_text_that_fails_is_named_by_its_paper(tmp_path: Path, model: Path) -> None:
-    class Picky(Encoder):
-        def encode_chunks(
-            self,
-            chunks: Iterable[Sequence[tuple[str, str]]],
-            progress: models.Progress | None = None,
-        ) -> Generator[models.Encoded]:
-            ahead = list(chunks)  # all are under way when one fails
-            yield from super().encode_chunks(ahead[:3], progress)
-            raise EncoderError("text 44 is bad") from models.TextError(44, "text 44 is bad")
-
-    rows = [row | ({"title": PAPERS[0]["title"]} if i == 1 else {}) for i, row in enumerate(PAPERS)]
+def test_a_text_that_fails_is_named_by_its_paper(tmp_path: Path) -> None:
+    weights = random_weights(np.random.default_rng(0), 32, 2)
+    weights["embeddings.word_embeddings.weight"][vocabulary().index("q")] = np.nan
+    save_file(weights, tmp_path / "weights")
+    bad = tiny_model(tmp_path / "bad", weights=tmp_path / "weights")
+    rows = [row | ({"title": "q"} if i == 44 else {}) for i, row in enumerate(PAPERS)]
+    rows[1]["title"], rows[1]["abstract"] = rows[0]["title"], rows[0]["abstract"]
     store = build_store(table(rows), tmp_path / "store")
-    with pytest.raises(EncoderError, match="paper p0044: text 44 is bad"):
-        embed_store(store, Picky(model, device="cpu"))
+    encoder = load_encoder(bad, device="cpu")
+    with pytest.raises(EncoderError, match=r"paper p0044: text 43 .*nan"):
+        embed_store(store, encoder)
+    assert (store.path / "vectors" / ".tiny.partial" / ".journal").exists()
 
 
 def test_the_cost_is_foretold(tmp_path: Path, encoder: Encoder) -> None:

@@ -222,6 +222,7 @@ def _continue(
         journal.unlink(missing_ok=True)  # first: without it nothing here counts
         _clear(folder, keep=(LOCK,))
         rows = RowFile.create(array, target.dtype, target.shape)
+        rows.sync()  # a journal without its array would be damage
         with contextlib.closing(NewJournal(journal)) as new:
             new.add(header)
             return Unfinished(staging, rows, new.done())
