@@ -1,6 +1,7 @@
 """Jobs that are killed, as programs of their own: they fork, so that a kill costs no imports.
 
-    python killing.py lines FOLDER STRIDE     at every STRIDE-th line of the storage package
+    python killing.py lines FOLDER STRIDE     at every STRIDE-th line of the storage package, and
+                                              again where something is to be replaced
     python killing.py encoding STORE MODEL N  N times at random, while papers are encoded
 
 Each prints JSON, which test_resuming.py looks at.
@@ -22,7 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hindsight_fast import storage
-from hindsight_fast.storage import Piece, Target, Unfinished, publish_resumable
+from hindsight_fast.storage import (
+    Piece,
+    Target,
+    Unfinished,
+    publish,
+    publish_resumable,
+    read_manifest,
+)
 
 STORAGE = str(Path(storage.__file__).parent)
 N, STEP = 24, 6  # rows, and rows of a piece
@@ -33,7 +41,7 @@ def values(rows: NDArray[np.int64]) -> NDArray[np.float32]:
     return np.repeat(rows[:, None] + 1, 8, axis=1).astype(np.float32)
 
 
-def fill(path: Path, added: Callable[[int], None]) -> list[int]:
+def fill(path: Path, added: Callable[[int], None], *, overwrite: bool = False) -> list[int]:
     """Publish an array of four pieces; returns the pieces that were there."""
     restored = list[int]()
     target = Target(path, "vectors", "vectors.npy", np.float32, (N, 8))
@@ -44,7 +52,8 @@ def fill(path: Path, added: Callable[[int], None]) -> list[int]:
         restored.append(piece.low)
         total += piece.counts["n"]
 
-    with publish_resumable(target, "mark", {"what": "rows"}, restore) as work:
+    made_from = {"what": "rows"}
+    with publish_resumable(target, "mark", made_from, restore, overwrite=overwrite) as work:
         for low in range(0, N, STEP):
             if low not in restored:
                 rows = np.arange(low, low + STEP)
@@ -82,9 +91,9 @@ def in_child(work: Callable[[], None]) -> int:
     return pid
 
 
-def lines(folder: Path, stride: int) -> dict[str, Any]:
+def lines(folder: Path, stride: int, *, replaced: bool) -> dict[str, Any]:
     """Kill at each line in turn; the next run must have what was complete, and end well."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     reference = folder / "reference"
     fill(reference, lambda _: None)
     expected = {f.name: f.read_bytes() for f in reference.iterdir()}
@@ -92,25 +101,33 @@ def lines(folder: Path, stride: int) -> dict[str, Any]:
     while status == signal.SIGKILL:
         path, log = folder / "it", folder / "log"
         log.touch()
+        if replaced:
+            with publish(path, "vectors", "old") as staging:
+                (staging.folder / "vectors.npy").write_text("old")
 
         def job(point: int = point, path: Path = path, log: Path = log) -> None:
             file = log.open("a")
             die_at_line(point)
-            fill(path, lambda low: print(low, file=file, flush=True))
+            fill(path, lambda low: print(low, file=file, flush=True), overwrite=replaced)
 
         status = os.waitpid(in_child(job), 0)[1]
         done = {int(line) for line in log.read_text().split()}
-        whole = (path / "manifest.json").exists()
+        there = (path / "manifest.json").exists()
+        if replaced and not there:
+            wrong.append(f"line {point}: a reader finds nothing")
+        whole = there and read_manifest(path).fingerprint == "mark"
         again = list[int]()
         if not whole:
-            restored = set(fill(path, again.append))
+            restored = set(fill(path, again.append, overwrite=replaced))
             if not done <= restored:
                 wrong.append(f"line {point}: {done - restored} were lost")
         if {f.name: f.read_bytes() for f in path.iterdir() if f.name[0] != "."} != expected:
             wrong.append(f"line {point}: another result")
-        if leftover := [f.name for f in folder.iterdir() if f.name.startswith(".it")]:
+        leftover = [f for f in folder.iterdir() if f.name.startswith(".it")]
+        if leftover and not whole:
             wrong.append(f"line {point}: {leftover} left")
-        shutil.rmtree(path)
+        for left in (path, *leftover):
+            shutil.rmtree(left)
         log.unlink()
         point += stride
     return {"points": point // stride, "wrong": wrong}
@@ -121,7 +138,6 @@ def encoding(store_path: Path, model: Path, kills: int) -> dict[str, Any]:
     from hindsight_fast.encoders import load_encoder
     from hindsight_fast.encoding import _papers, embed_store
     from hindsight_fast.store import Store
-    from hindsight_models import Encoder as Loaded  # noqa: F401
 
     _papers.CHUNK, _papers.BLOCK = 4, 64  # type: ignore[misc]
     log, chance = store_path.parent / "log", random.Random(kills)
@@ -142,6 +158,7 @@ def encoding(store_path: Path, model: Path, kills: int) -> dict[str, Any]:
         os.write(tell, b"x")
         embed_store(store, encoder)
 
+    load_encoder(model, device="cpu")  # so that a child has less to import
     log.touch()
     n_killed = 0
     for _ in range(kills):
@@ -171,9 +188,10 @@ def encoding(store_path: Path, model: Path, kills: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     what, *rest = sys.argv[1:]
-    found = (
-        lines(Path(rest[0]), int(rest[1]))
-        if what == "lines"
-        else encoding(Path(rest[0]), Path(rest[1]), int(rest[2]))
-    )
+    if what == "lines":
+        fresh = lines(Path(rest[0]) / "fresh", int(rest[1]), replaced=False)
+        other = lines(Path(rest[0]) / "other", int(rest[1]), replaced=True)
+        found = {key: fresh[key] + other[key] for key in fresh}
+    else:
+        found = encoding(Path(rest[0]), Path(rest[1]), int(rest[2]))
     print(json.dumps(found))

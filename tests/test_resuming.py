@@ -65,12 +65,12 @@ def kill_at_lines(folder: Path, stride: int) -> int:
 
 
 def test_killed_at_lines_of_the_storage_package(tmp_path: Path) -> None:
-    assert kill_at_lines(tmp_path / "lines", 17) > 30
+    assert kill_at_lines(tmp_path / "lines", 29) > 30
 
 
 @pytest.mark.slow
 def test_killed_at_every_line_of_the_storage_package(tmp_path: Path) -> None:
-    assert kill_at_lines(tmp_path / "lines", 1) > 400
+    assert kill_at_lines(tmp_path / "lines", 1) > 800
 
 
 def kill_while_encoding(folder: Path, model: Path, encoder: Encoder, kills: int) -> None:
@@ -78,7 +78,7 @@ def kill_while_encoding(folder: Path, model: Path, encoder: Encoder, kills: int)
     store = build_store(table(rows), folder / "killed" / "store")
     found = run("encoding", store.path, model, kills)
     assert found["status"] == 0 and found["killed"] > kills // 2
-    assert found["restored"] == found["complete"] > 0
+    assert found["restored"] >= found["complete"] > 0
     whole = build_store(table(rows), folder / "whole")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_papers, "CHUNK", 4)

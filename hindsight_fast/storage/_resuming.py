@@ -175,6 +175,7 @@ def publish_resumable(
     path = prepare(target.path, target.kind, fingerprint, overwrite=overwrite)
     folder, writing = path.with_name(f".{path.name}.partial"), f"write {path}"
     with storage_errors(writing):
+        (path / JOURNAL).unlink(missing_ok=True)  # left by a kill right after publishing
         descriptor = lock_folder(folder)
     try:
         staging = Staging(folder)
