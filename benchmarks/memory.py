@@ -24,7 +24,23 @@ from benchmarks.measure import machine, table, write_json
 from hindsight_fast.encoders import load_encoder
 from hindsight_fast.papers.schema import PAPER_SCHEMA, REJECT_SCHEMA, PaperTable
 from hindsight_fast.store import Store, build_store
-from tests.tiny_model import tiny_model
+
+TESTS = Path(__file__).resolve().parent.parent / "tests"
+
+MODEL = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from tiny_model import tiny_model
+tiny_model(Path(sys.argv[1]), dim=16, layers=1, max_tokens=16)
+"""
+
+BUILD = """
+import sys
+from pathlib import Path
+from benchmarks.memory import build
+build(Path(sys.argv[1]), int(sys.argv[2]))
+"""
 
 CHILD = """
 import json, sys, threading, time
@@ -61,7 +77,8 @@ def main() -> None:
     arguments = parser.parse_args()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        model = tiny_model(Path(folder) / "model", dim=16, layers=1, max_tokens=16)
+        model = Path(folder) / "model"
+        in_own_process(["-c", MODEL, model, TESTS])
         for n in arguments.papers:
             path = Path(folder) / f"store-{n}"
             in_own_process(["-c", BUILD, str(path), str(n)])
@@ -71,12 +88,6 @@ def main() -> None:
     growth = rows[1]["peak_MiB"] / rows[0]["peak_MiB"] - 1
     print(f"ten times the papers: {growth:+.1%} of peak memory")
     write_json(arguments.json, {"machine": machine("polars", "numpy"), "rows": rows})
-
-
-BUILD = (
-    "import sys; from pathlib import Path; from benchmarks.memory import build; "
-    "build(Path(sys.argv[1]), int(sys.argv[2]))"
-)
 
 
 def in_own_process(arguments: list[str | Path]) -> str:
