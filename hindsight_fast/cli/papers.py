@@ -6,12 +6,13 @@ from calendar import monthrange
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hindsight_fast.cli import console
+from hindsight_fast.cli import console, published
 from hindsight_fast.cli.console import Device, GpuMem, Json, Overwrite, Precision, Threads
 
 if TYPE_CHECKING:
@@ -97,12 +98,16 @@ def build(
 
 def embed(
     store: Annotated[Path, typer.Argument(help="A store made by build.")],
+    more_files: published.MoreFiles = None,
     encoder: Annotated[
         str, typer.Option("--encoder", help="A model's name, or the folder that holds it.")
     ] = "specter2",
     since: Annotated[
         str | None, typer.Option("--since", help="Leave papers before this date unencoded.")
     ] = None,
+    from_vectors: published.FromVectors = None,
+    max_bad: published.MaxBad = 0.01,
+    force: published.Force = False,
     device: Device = "auto",
     precision: Precision = "auto",
     gpu_mem: GpuMem = None,
@@ -119,10 +124,14 @@ def embed(
     from hindsight_fast.store import Store
 
     began = time.monotonic()
+    source = published.source_of(from_vectors, more_files, max_bad, force)
     Store.open(store)  # a wrong folder should not wait for a model
     model = _load(encoder, device, threads, precision, gpu_mem)
-    summary = _embed(store, model, since, overwrite)
+    summary = _embed(store, model, since, overwrite, source)
     summary["seconds"] = round(time.monotonic() - began, 3)
+    if not as_json:
+        for line in published.lines(summary):
+            typer.echo(line)
     console.finish(as_json, summary, f"{embed_line(summary)}; {summary['seconds']:.1f} s")
 
 
@@ -346,7 +355,13 @@ def _load(
     return encoder
 
 
-def _embed(path: Path, encoder: "Encoder", since: str | None, overwrite: bool) -> dict[str, Any]:
+def _embed(
+    path: Path,
+    encoder: "Encoder",
+    since: str | None,
+    overwrite: bool,
+    source: published.Source | None = None,
+) -> dict[str, Any]:
     from hindsight_fast.encoding import embed_store
     from hindsight_fast.store import Store
 
@@ -357,6 +372,8 @@ def _embed(path: Path, encoder: "Encoder", since: str | None, overwrite: bool) -
             store,
             encoder,
             since=None if since is None else first_day(since, "--since"),
+            taken=[] if source is None else source.open(store, encoder),
+            check=None if source is None else partial(source.check, store, encoder),
             overwrite=overwrite,
             progress=watch,
             foretell=_foretell,
@@ -375,6 +392,8 @@ def _embed(path: Path, encoder: "Encoder", since: str | None, overwrite: bool) -
             name: body.get(name, 0)
             for name in ("n_encoded", "n_taken", "n_texts", "n_tokens", "n_truncated", "n_retried")
         },
+        "taken_counts": body.get("taken_counts", {}),
+        "check": body.get("check"),
         "truncated_share": round(body["n_truncated"] / max(body["n_texts"], 1), 6),
         **watch.facts(),
     }
