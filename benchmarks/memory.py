@@ -86,7 +86,8 @@ def main() -> None:
             rows[-1] |= {"right": is_right(path, model)}
     print(table(rows))
     growth = rows[1]["peak_MiB"] / rows[0]["peak_MiB"] - 1
-    print(f"ten times the papers: {growth:+.1%} of peak memory")
+    ratio = arguments.papers[1] / arguments.papers[0]
+    print(f"{ratio:g} times the papers: {growth:+.1%} of peak memory")
     write_json(arguments.json, {"machine": machine("polars", "numpy"), "rows": rows})
 
 

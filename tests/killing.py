@@ -97,7 +97,7 @@ def lines(folder: Path, stride: int, *, replaced: bool) -> dict[str, Any]:
     reference = folder / "reference"
     fill(reference, lambda _: None)
     expected = {f.name: f.read_bytes() for f in reference.iterdir()}
-    wrong, point, status = list[str](), 0, signal.SIGKILL
+    wrong, point, status = list[str](), 0, int(signal.SIGKILL)
     while status == signal.SIGKILL:
         path, log = folder / "it", folder / "log"
         log.touch()
@@ -139,7 +139,8 @@ def encoding(store_path: Path, model: Path, kills: int) -> dict[str, Any]:
     from hindsight_fast.encoding import _papers, embed_store
     from hindsight_fast.store import Store
 
-    _papers.CHUNK, _papers.BLOCK = 4, 64  # type: ignore[misc]
+    for name, value in (("CHUNK", 4), ("BLOCK", 64)):
+        setattr(_papers, name, value)
     log, chance = store_path.parent / "log", random.Random(kills)
     add = Unfinished.add
 
