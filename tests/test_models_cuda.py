@@ -94,9 +94,9 @@ def test_the_providers_own_library_tells_where_ours_find_nothing(
 
 def test_no_driver_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "_DRIVER", "libno-such-driver.so.1")
-    with pytest.raises(ModelError, match=r"but the NVIDIA driver is missing \(libno-such-driver"):
+    with pytest.raises(ModelError, match=r"but there is no NVIDIA driver here \(libno-such-driver"):
         load(folder, device="cuda")
-    assert "driver is missing" in load(folder).device_note
+    assert "no NVIDIA driver" in load(folder).device_note
 
 
 def test_a_session_that_can_not_be_made_leaves_auto_on_the_cpu(

@@ -19,9 +19,7 @@ def device_count() -> int:
     try:
         driver = ctypes.CDLL(_DRIVER)
     except OSError as error:
-        raise ModelError(
-            f"the NVIDIA driver is missing ({error}); nvidia-smi shows it where it is installed"
-        ) from error
+        raise ModelError(f"there is no NVIDIA driver here ({error})") from error
     count = ctypes.c_int()
     code = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
     if code not in (0, _NO_DEVICE):
