@@ -111,6 +111,19 @@ def test_another_run_goes_on_where_the_last_one_failed(hub: Hub, tmp_path: Path)
     assert not [path for path in blobs(tmp_path) if path.suffix]
 
 
+def test_a_connection_that_stays_cut_is_said_with_what_has_come(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []  # the library waits a second before each retry
+    monkeypatch.setattr(time, "sleep", waited.append)
+    hub.cut = [50_000, *[0] * 6]
+    message = r"broke after 50,000 of [0-9,]+ bytes \(.*\); the same command goes on from there"
+    with pytest.raises(ModelError, match=message):
+        download(SOURCE)
+    assert same(download(SOURCE), tmp_path / "published")
+    assert hub.asked("/storage")[-1]["range"] == "bytes=50000-"
+
+
 class Stop:
     """Breaks the storage once so many bytes have come."""
 

@@ -96,7 +96,8 @@ def _fill(blob: Path, url: str, metadata: _Metadata, report: Report) -> None:
     with _Counted(partial, report) as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # a second run waits here, and finds the blob
         if not blob.exists():
-            _transfer(file, url, metadata)
+            with _cut(file, url, metadata.size):
+                _transfer(file, url, metadata)
             file.flush()
             os.fsync(file.fileno())
             if _differs(partial, blob.name):
@@ -128,6 +129,25 @@ def _transfer(file: "_Counted", url: str, metadata: _Metadata) -> None:
             headers=headers,
             expected_size=metadata.size,
         )
+
+
+@contextmanager
+def _cut(file: "_Counted", url: str, size: int | None) -> Generator[None]:
+    """Say of a connection that broke that what has come is kept."""
+    from huggingface_hub import errors
+
+    try:
+        yield
+    except errors.HfHubHTTPError:
+        raise  # the server answered: not cut but refused
+    except _failures() as error:
+        if _is_of_the_disk(error) or not file.tell():
+            raise
+        of = f" of {size:,}" if size else ""
+        raise ModelError(
+            f"{url}: the connection broke after {file.tell():,}{of} bytes ({_first_line(error)}); "
+            "the same command goes on from there"
+        ) from error
 
 
 class _Counted(io.BufferedWriter):
@@ -180,8 +200,6 @@ def _in_words(source: HubFolder, name: str) -> Generator[None]:
     """Turn the hub's errors into sentences; those of the disk are passed on."""
     from huggingface_hub import errors
 
-    # Whatever the library uses for HTTP, its failures are these two.
-    failures = (OSError, cast(type[Exception], errors.HfHubHTTPError.__mro__[1]))
     what, where = f"{source.repo} at revision {source.revision[:12]}", endpoint()
     try:
         yield
@@ -210,8 +228,24 @@ def _in_words(source: HubFolder, name: str) -> Generator[None]:
     except errors.HfHubHTTPError as error:
         code = error.response.status_code
         raise ModelError(f"{where} answered HTTP {code} for {name} of {what}") from error
-    except failures as error:
-        if isinstance(error, OSError) and error.errno in OF_THE_DISK:
+    except _failures() as error:
+        if _is_of_the_disk(error):
             raise
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise OutOfReach(f"{name} could not be fetched from {where}: {reason}") from error
+        raise OutOfReach(
+            f"{name} could not be fetched from {where}: {_first_line(error)}"
+        ) from error
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """Whatever the library uses for HTTP (requests, httpx), its failures are of these classes."""
+    from huggingface_hub import errors
+
+    return OSError, cast(type[Exception], errors.HfHubHTTPError.__mro__[1])
+
+
+def _is_of_the_disk(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in OF_THE_DISK
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
