@@ -68,6 +68,11 @@ class Encoder:
         self.precision, self.device_note = self._inner.precision, self._inner.device_note
         self.flops_per_text = _flops(folder, min(TYPICAL_TOKENS, self.card.max_tokens))
 
+    def in_words(self) -> str:
+        """Return what computes: name, device, precision, and why it's not what ``auto`` prefers."""
+        note = f"; {self.device_note}" if self.device_note else ""
+        return f"{self.name} on {self.device} in {self.precision}{note}"
+
     def warm_up(self) -> None:
         """On CUDA, compute each shape of a batch once, so that no later batch is slowed by it.
 

@@ -351,7 +351,7 @@ def _load(
         threads=console.threads_to_use(threads),
         gpu_mem=None if gpu_mem is None else int(gpu_mem * 1e9),
     )
-    console.note(f"{encoder.name} on {encoder.device} in {encoder.precision}")
+    console.note(encoder.in_words())
     return encoder
 
 

@@ -174,7 +174,7 @@ def open_scorer(
         threads=threads,
         gpu_mem=None if how.gpu_mem is None else round(how.gpu_mem * 1e9),
     )
-    console.note(f"{loaded.name} on {loaded.device} in {loaded.precision}")
+    console.note(loaded.in_words())
     return Scorer(
         opened,
         loaded,
