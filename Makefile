@@ -8,7 +8,7 @@ RUN := $(BIN)/hindsight-fast
 EXTRA ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo gpu || echo cpu)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check bench clean
+.PHONY: help setup demo test test-slow test-export check bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -30,6 +30,11 @@ test-slow:  ## the tests that take minutes
 	@$(RUN) models get minilm
 	$(BIN)/python -m pytest -m slow
 
+test-export:  ## exported graphs against torch and the adapters library (own environment)
+	@PYTHON="$(PYTHON)" CONSTRAINTS=constraints-export.txt \
+		sh scripts/setup.sh .venv-export cpu test export
+	.venv-export/bin/python -m pytest -m export -s tests/test_export_torch.py
+
 check:  ## ruff, mypy and pyright (strict), import-linter
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) $(EXTRA) test check bench
 	$(BIN)/ruff check .
@@ -44,4 +49,4 @@ bench:  ## what this machine reaches, beside what else people would use (half an
 	$(BIN)/python -m benchmarks.run
 
 clean:  ## remove the virtual environment and caches, never data
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache bench-out
+	rm -rf $(VENV) .venv-export .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache bench-out

@@ -1,9 +1,9 @@
 #!/bin/sh
 # setup.sh VENV EXTRA [GROUP...]: a virtual environment with this project (extra cpu or gpu) and
 # the named dependency groups. Does nothing where that is there already; an interrupted or
-# outdated environment is made anew.
+# outdated environment is made anew. CONSTRAINTS names the file of exact versions.
 set -eu
-venv=$1 extra=$2
+venv=$1 extra=$2 constraints=${CONSTRAINTS:-constraints.txt}
 shift 2
 
 # A candidate is run, not looked up: a shim may be there and have nothing behind it.
@@ -30,21 +30,21 @@ if command -v flock >/dev/null 2>&1; then
 fi
 
 # What the environment was made from; another content, place or Python means another environment.
-want="$version $extra $(pwd) $(cat pyproject.toml constraints.txt | cksum)"
+want="$version $extra $(pwd) $(cat pyproject.toml "$constraints" | cksum)"
 if [ -e "$venv/.installing" ] || [ "$(cat "$venv/.made-from" 2>/dev/null)" != "$want" ]; then
     rm -rf "$venv"
     echo "setting up $venv ($extra build, a minute or two the first time)" >&2
     "$python" -m venv "$venv"
     touch "$venv/.installing"
-    "$venv/bin/python" -m pip install -q -c constraints.txt --upgrade pip
-    "$venv/bin/python" -m pip install -q -c constraints.txt -e ".[$extra]"
+    "$venv/bin/python" -m pip install -q -c "$constraints" --upgrade pip
+    "$venv/bin/python" -m pip install -q -c "$constraints" -e ".[$extra]"
     echo "$want" > "$venv/.made-from"
     rm "$venv/.installing"
 fi
 for group in "$@"; do
     [ -e "$venv/.group-$group" ] && continue
     touch "$venv/.installing"
-    "$venv/bin/python" -m pip install -q -c constraints.txt --group "$group"
+    "$venv/bin/python" -m pip install -q -c "$constraints" --group "$group"
     touch "$venv/.group-$group"
     rm "$venv/.installing"
 done

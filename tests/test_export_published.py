@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
 
 from hindsight_models import Card, ModelError, load, verify
-from hindsight_models import export as exporting
 from hindsight_models.export import Facts, export_published
 from hindsight_models.folder import sha256_of
+from hindsight_models.graph import build_graph
 from hindsight_models.proof import TEXTS
 from hindsight_models.twin import unit_vectors
 from hindsight_models.vocabulary import tokenizer_from_vocabulary
@@ -194,12 +194,10 @@ def test_an_adapter_changes_the_vectors(tmp_path: Path) -> None:
 def test_a_graph_without_its_adapter_is_no_export(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = exporting.build_graph
-
     def forgetful(*arguments: Any, **named: Any) -> Any:
-        return real(*arguments, **{**named, "adapter": None})
+        return build_graph(*arguments, **{**named, "adapter": None})
 
-    monkeypatch.setattr(exporting, "build_graph", forgetful)
+    monkeypatch.setattr("hindsight_models.export.build_graph", forgetful)
     with pytest.raises(ModelError, match="adapter not active"):
         exported(
             publish(tmp_path / "base"),
@@ -343,7 +341,7 @@ def test_wrong_weights_are_refused_by_name(
 
 
 def test_heads_and_buffers_are_left_behind(tmp_path: Path) -> None:
-    more = {
+    more: dict[str, NDArray[Any]] = {
         "embeddings.position_ids": np.arange(512)[None],
         "cls.predictions.decoder.weight": np.zeros((3, 32), np.float32),
     }

@@ -45,7 +45,7 @@ def floats(path: Path) -> dict[str, NDArray[np.float32]]:
 def test_tensors_come_back_widened_and_named(
     tmp_path: Path, write: Callable[[Path, dict[str, NDArray[Any]]], None]
 ) -> None:
-    arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         "w": NUMBERS.reshape(4, 6),
         "half": NUMBERS.astype(np.float16),
         "brain": bfloat16(NUMBERS),
