@@ -59,6 +59,10 @@ class OpenvinoSession:
         self._idle: SimpleQueue[Any] = SimpleQueue()
         for _ in range(threads):
             self._idle.put(compiled.create_infer_request())
+        # One run first: two threads that bring the first arrays at once wait for each other
+        # forever, and hold the interpreter's lock (seen in the binding of 2026.4.1).
+        ones = np.ones((1, 2), np.int32)
+        self.run(ones, ones)
 
     def run(self, ids: NDArray[np.int32], mask: NDArray[np.int32]) -> NDArray[np.float32]:
         """Vectors of a batch, float32 of shape (n, dim); callable from several threads at once.
