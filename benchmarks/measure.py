@@ -75,6 +75,14 @@ def machine(*packages: str) -> dict[str, Any]:
     }
 
 
+def processor_flags() -> set[str]:
+    """Instructions that the processor has, in Linux's names; none where it doesn't tell."""
+    if not Path("/proc/cpuinfo").exists():
+        return set()
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return set(" ".join(line for line in lines if line.startswith("flags")).split())
+
+
 def in_words(facts: Mapping[str, Any]) -> str:
     """The machine in one line."""
     return (

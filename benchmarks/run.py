@@ -1,11 +1,11 @@
-"""All benchmarks, or those named, one after the other, each in a process of its own.
+"""All benchmarks, one after the other, each in a process of its own.
 
-    python -m benchmarks.run [--out bench-out] [NAME...]
+    python -m benchmarks.run [--rivals] [--out bench-out]
 
-`make bench` runs those that need nothing but hindsight-fast; `make bench-rivals` runs the others,
-in an environment that also holds what else people would use. Quality is printed beside speed.
-Close other programs first: rivals are timed in turns, so a busy machine is unfair to none of them,
-but nothing on it is fast.
+`make bench` runs those that need little but hindsight-fast. `make bench-rivals` runs the others
+(--rivals), in an environment that also holds torch and what else people would encode with. Quality
+is printed beside speed. Close other programs first: rivals are timed in turns, so a busy machine is
+unfair to none of them, but nothing on it is fast.
 """
 
 import argparse
@@ -13,20 +13,29 @@ import subprocess
 import sys
 from pathlib import Path
 
-ALONE = ("opening", "scan", "search", "encode", "matmul")
-WITH_RIVALS = ("sentence_transformers", "fastembed", "precision")
+OWN: dict[str, list[str]] = {
+    "opening": ["opening"],
+    "scan": ["scan"],
+    "search": ["search"],
+    "encode": ["encode"],
+    "matmul": ["matmul"],
+}
+RIVALS: dict[str, list[str]] = {
+    "sentence-transformers": ["rivals", "sentence-transformers"],
+    "fastembed": ["rivals", "fastembed"],
+    "precision": ["precision"],
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", default=ALONE)
-    parser.add_argument("--rivals", action="store_true", help="those that need other libraries")
+    parser.add_argument("--rivals", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("bench-out"))
     arguments = parser.parse_args()
     failed = list[str]()
-    for name in WITH_RIVALS if arguments.rivals else arguments.names:
+    for name, (module, *options) in (RIVALS if arguments.rivals else OWN).items():
         print(f"\n== {name}", flush=True)
-        command = [sys.executable, "-m", f"benchmarks.{name}"]
+        command = [sys.executable, "-m", f"benchmarks.{module}", *options]
         command += ["--json", str(arguments.out / f"{name}.json")]
         done = subprocess.run(command, check=False)
         if done.returncode != 0:
