@@ -3,6 +3,7 @@
 import resource
 import time
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,6 +123,14 @@ def test_a_connection_that_stays_cut_is_said_with_what_has_come(
         download(SOURCE)
     assert same(download(SOURCE), tmp_path / "published")
     assert hub.asked("/storage")[-1]["range"] == "bytes=50000-"
+
+
+def test_two_at_once_download_once(hub: Hub, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        folders = list(pool.map(download, [SOURCE, SOURCE]))
+    assert all(same(folder, tmp_path / "published") for folder in folders)
+    assert hub.sent == (tmp_path / "published/model.safetensors").stat().st_size
+    assert not [path for path in blobs(tmp_path) if path.suffix]
 
 
 class Stop:

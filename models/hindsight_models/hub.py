@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from hindsight_models.errors import ModelError
 from hindsight_models.known import HubFolder, endpoint
-from hindsight_models.placing import OF_THE_DISK
+from hindsight_models.placing import OF_THE_DISK, is_at
 
 Report = Callable[[int], None]
 """Called with the bytes that have come since the last call."""
@@ -93,8 +93,7 @@ def _fill(blob: Path, url: str, metadata: _Metadata, report: Report) -> None:
     """Write the blob of a file, going on where an earlier run was stopped."""
     blob.parent.mkdir(parents=True, exist_ok=True)
     partial = blob.with_name(f"{blob.name}.hindsight.incomplete")
-    with _Counted(partial, report) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # a second run waits here, and finds the blob
+    with _locked(partial, report) as file:
         if not blob.exists():
             with _cut(file, url, metadata.size):
                 _transfer(file, url, metadata)
@@ -109,6 +108,17 @@ def _fill(blob: Path, url: str, metadata: _Metadata, report: Report) -> None:
             partial.replace(blob)
     if blob.exists():
         partial.unlink(missing_ok=True)
+
+
+def _locked(path: Path, report: Report) -> "_Counted":
+    """The file at `path`, ours alone; a second run waits here, and then finds the blob."""
+    while True:
+        file = _Counted(path, report)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if is_at(file.fileno(), path):
+            file.seek(0, io.SEEK_END)  # another run may have written meanwhile
+            return file
+        file.close()
 
 
 def _transfer(file: "_Counted", url: str, metadata: _Metadata) -> None:
@@ -155,7 +165,6 @@ class _Counted(io.BufferedWriter):
 
     def __init__(self, path: Path, report: Report) -> None:
         super().__init__(io.FileIO(path, "a"))
-        self.seek(0, io.SEEK_END)
         self.report = report
 
     def write(self, data: "bytes | bytearray | memoryview[int]", /) -> int:  # type: ignore[override]

@@ -49,7 +49,7 @@ def placing(target: Path) -> Generator[Path]:
                 _remove(leftover)
         yield partial
     finally:
-        if _is_at(lock, partial / _LOCK):
+        if is_at(lock, partial / _LOCK):
             shutil.rmtree(partial, ignore_errors=True)
         os.close(lock)
 
@@ -113,7 +113,7 @@ def _lock(partial: Path) -> int:
             lock = os.open(partial / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                if _is_at(lock, partial / _LOCK):
+                if is_at(lock, partial / _LOCK):
                     return lock
             except BaseException:
                 os.close(lock)
@@ -121,7 +121,8 @@ def _lock(partial: Path) -> int:
             os.close(lock)
 
 
-def _is_at(descriptor: int, path: Path) -> bool:
+def is_at(descriptor: int, path: Path) -> bool:
+    """Whether an open file is still the one at `path`."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
     except (FileNotFoundError, NotADirectoryError):
