@@ -8,10 +8,10 @@ RUN := $(BIN)/hindsight-fast
 EXTRA ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo gpu || echo cpu)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-export check bench clean
+.PHONY: help setup demo test test-slow test-export check bench bench-rivals clean
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-13s %s\n", $$1, $$2}'
 
 setup:  ## the virtual environment with hindsight-fast in it
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) $(EXTRA)
@@ -43,10 +43,16 @@ check:  ## ruff, mypy and pyright (strict), import-linter
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-bench:  ## what this machine reaches, beside what else people would use (half an hour, quiet machine)
+bench:  ## what this machine reaches (half an hour, quiet machine)
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) $(EXTRA) bench
 	@$(RUN) models get minilm
 	$(BIN)/python -m benchmarks.run
+
+bench-rivals:  ## encoding beside what else people would use (own environment, 20 minutes)
+	@PYTHON="$(PYTHON)" CONSTRAINTS=constraints-export.txt \
+		sh scripts/setup.sh .venv-export cpu test export rivals
+	@.venv-export/bin/hindsight-fast models get minilm
+	.venv-export/bin/python -m benchmarks.run --rivals
 
 clean:  ## remove the virtual environment and caches, never data
 	rm -rf $(VENV) .venv-export .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache bench-out

@@ -60,11 +60,12 @@ def blocks_of_8_bits(folder: Path) -> bytes:
             accuracy_level=_INT8_ACTIVATIONS,
         )
         node.CopyFrom(replacement)
-    return model.SerializeToString()
+    serialised: bytes = model.SerializeToString()
+    return serialised
 
 
 def _load(folder: Path) -> onnx.ModelProto:
-    model = onnx.ModelProto.FromString((folder / GRAPH_FILE).read_bytes())
+    model: onnx.ModelProto = onnx.ModelProto.FromString((folder / GRAPH_FILE).read_bytes())
     onnx.load_external_data_for_model(model, str(folder))
     return model
 

@@ -19,6 +19,8 @@ OWN: dict[str, list[str]] = {
     "search": ["search"],
     "encode": ["encode"],
     "matmul": ["matmul"],
+    "memory": ["memory"],
+    "published": ["published"],
 }
 RIVALS: dict[str, list[str]] = {
     "sentence-transformers": ["rivals", "sentence-transformers"],
