@@ -15,7 +15,16 @@ from typing import Any
 from hindsight_fast.errors import UsageError
 from hindsight_fast.version import __version__
 
-_PACKAGES = ("numpy", "numba", "usearch", "polars", "tokenizers", "onnxruntime", "onnxruntime-gpu")
+_PACKAGES = (
+    "numpy",
+    "numba",
+    "usearch",
+    "polars",
+    "tokenizers",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "openvino",
+)
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUPS = Path("/proc/self/cgroup")

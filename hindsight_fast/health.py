@@ -40,10 +40,11 @@ def examine() -> list[Finding]:
         "index": _index,
         "inference engine": engine,
         "GPUs": gpus,
-        "precisions": _precisions,
         "home": _home,
     }
     findings = [_try(what, check) for what, check in checks.items()]
+    for precision, reason in precisions().items():
+        findings.append(Finding(precision, True, f"not here: {reason}" if reason else "can be had"))
     models = installed_models()
     if not models:
         get = "none; `hindsight-fast models get minilm` fetches a small one"
@@ -85,13 +86,6 @@ def _index() -> str:
     if found[:, 0].tolist() != list(range(16)):
         raise RuntimeError("the index finds wrong neighbours")
     return "built, viewed and searched"
-
-
-def _precisions() -> str:
-    reasons = precisions()
-    here = ", ".join(name for name, reason in reasons.items() if reason is None)
-    lacking = [f"{name} not: {reason}" for name, reason in reasons.items() if reason is not None]
-    return "; ".join([here, *lacking])
 
 
 def _home() -> str:

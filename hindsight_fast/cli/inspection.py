@@ -47,8 +47,9 @@ def doctor(as_json: Json = False) -> None:
 
     findings = examine()
     if not as_json:
-        rows = [["ok" if one.ok else "NO", one.what, one.found] for one in findings]
-        console.table("", ["", "what", "found"], rows)
+        width = max(len(one.what) for one in findings)
+        for one in findings:  # lines, not a table: what is missing must not be cut
+            typer.echo(f"{'ok' if one.ok else 'NO'}  {one.what:<{width}}  {one.found}")
     bad = [one for one in findings if not one.ok]
     summary = {
         "ready": not bad,
