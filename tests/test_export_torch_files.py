@@ -211,6 +211,16 @@ def test_a_pickle_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
             open_torch(tmp_path / name)
 
 
+@pytest.mark.parametrize("length", [2**33, 2**50, 2**62])
+def test_text_longer_than_the_file_is_refused(tmp_path: Path, length: int) -> None:
+    text = b"\x80\x04\x8d" + struct.pack("<Q", length) + b"short."
+    write_zip(tmp_path / "z.bin", text, {})
+    write_plain(tmp_path / "l.bin", text, None)
+    for name in ("z.bin", "l.bin"):
+        with pytest.raises(ModelError, match="damaged"):
+            open_torch(tmp_path / name)
+
+
 def test_another_byte_order_is_refused(tmp_path: Path) -> None:
     write_zip(tmp_path / "z.bin", state_of({"w": NUMBERS}), {"0": b""}, byteorder=b"big")
     save_legacy(tmp_path / "l.bin", {"w": NUMBERS}, little=False)

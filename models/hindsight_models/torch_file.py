@@ -31,6 +31,7 @@ _DAMAGE = (
     AttributeError,
     EOFError,
     LookupError,
+    MemoryError,  # a length that no memory holds
     NotImplementedError,
     RuntimeError,
     TypeError,

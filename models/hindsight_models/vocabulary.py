@@ -39,14 +39,14 @@ def tokenizer_from_vocabulary(path: Path, config: Path) -> Tokenizer:
         tokenizer.
     """
     raw = read_json_object(config) if config.is_file() else {}
-    kind = raw.get("tokenizer_class", "BertTokenizer")
-    if kind not in ("BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer"):
+    kind = str(raw.get("tokenizer_class", "BertTokenizer"))
+    if kind.removesuffix("Fast") not in ("BertTokenizer", "DistilBertTokenizer"):
         raise ModelError(f"{config}: tokenizer_class is {kind!r}; give its tokenizer.json")
     for key in ("do_lower_case", "strip_accents", "tokenize_chinese_chars"):
         if not isinstance(raw.get(key), bool | None):
             raise ModelError(f"{config}: {key} is {raw[key]!r}; expected true or false")
     words = _read(path)
-    special = {role: _content(raw.get(role, token)) for role, token in _SPECIAL.items()}
+    special = {role: _content(raw.get(role) or token) for role, token in _SPECIAL.items()}
     for token in special.values():
         if token not in words:
             raise ModelError(f"{path}: no token {token}, which BERT's tokenizer needs")
