@@ -10,6 +10,10 @@ its rows, while it runs::
 The sums are whole numbers and exact, and each row has its own scale, so that a text's vector
 depends neither on its neighbours nor on the processor. Dynamic quantisation as commonly done takes
 one scale for all rows: one large number anywhere costs the precision of every text.
+
+Queries, keys and values are a quarter of the work and stay in float32: rounded, they cost more
+than all other layers together (all-MiniLM-L6-v2 on abstracts: a mean cosine error of 2e-3, and
+7e-4 without).
 """
 
 from pathlib import Path
@@ -22,6 +26,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from hindsight_models.card import GRAPH_FILE
 
+_KEPT = ".attention.self."
 _STEPS = 127
 _ZERO = 128  # stored numbers are 1 .. 255 around it
 _LEAST = 1e-30  # a scale, where a row is all zeros
@@ -34,7 +39,7 @@ def quantised_graph(folder: Path) -> bytes:
     stored = {each.name: each for each in graph.initializer}
     layers = _Layers(signed=has_vnni())
     for node in graph.node:
-        if node.op_type == "Gemm":
+        if node.op_type == "Gemm" and _KEPT not in node.input[1]:
             x, weight, bias = node.input
             layers.dense(x, weight, _numbers(folder, stored[weight]), bias, node.output[0])
         else:
