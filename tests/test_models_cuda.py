@@ -12,6 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from cuda_stand_in import NO_MEMORY, StandIn, install
+from hindsight_fast.encoders import gpus, load_encoder, precisions
+from hindsight_fast.errors import EncoderError
 from hindsight_models import Encoder, ModelError, cuda, load
 from hindsight_models.batches import cuda_shapes, padding_share, plan_cuda
 from hindsight_models.card import HALF_FILE, Card
@@ -368,6 +370,19 @@ def test_tokens_are_the_same_one_by_one_and_in_parallel(folder: Path, world: Sta
     for one, other in zip(tokenizer.many(pairs), tokenizer.many(pairs, parallel=True), strict=True):
         assert np.array_equal(one.ids, other.ids)
         assert one.truncated == other.truncated
+
+
+def test_the_program_tells_what_it_runs_on(folder: Path, world: StandIn) -> None:
+    encoder = load_encoder(folder)
+    encoder.warm_up()
+    assert encoder.in_words() == "tiny on cuda:0 in float16"
+    assert gpus() == "1, as cuda:0"
+    assert precisions()["float16"] is None
+    world.falls_back = True
+    assert load_encoder(folder).in_words().startswith("tiny on cpu in float32; not on CUDA: ")
+    with pytest.raises(EncoderError, match="CUDA was asked for") as caught:
+        load_encoder(folder, device="cuda")
+    assert caught.value.exit_code == 4
 
 
 def test_sessions_may_be_had_alone(folder: Path, world: StandIn) -> None:
