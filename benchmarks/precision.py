@@ -11,6 +11,7 @@ gets one text a run. What this processor can't do is said instead of a number.
 """
 
 import argparse
+import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +39,6 @@ from hindsight_models.tokenizing import Tokenizer
 
 BASE = "ours, float32"
 TARGET_SPEED, TARGET_ERROR = 1.6, 5e-4
-ERROR_TEXTS = 220
 NEAREST = 10
 
 Vectors = NDArray[np.float32]
@@ -185,9 +185,9 @@ def overlap(reference: Vectors, other: Vectors) -> float:
     return float(np.mean([len(np.intersect1d(a, b)) / NEAREST for a, b in pairs]))
 
 
-def errors(folder: Path, threads: int, theta: float) -> dict[str, dict[str, float | None]]:
+def errors(folder: Path, threads: int, count: int) -> dict[str, dict[str, float | None]]:
     """What each candidate's vectors are off by, on real weights."""
-    texts = real_texts(ERROR_TEXTS, seed=1)
+    texts, theta = real_texts(count, seed=1), Card.read(folder).theta
     vectors = {n: encode(texts) for n, encode in opened(folder, threads, {}).items()}
     found: dict[str, dict[str, float | None]] = {}
     for name, other in vectors.items():
@@ -206,13 +206,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--texts", type=int, default=96)
     parser.add_argument("--block", type=int, default=32)
+    parser.add_argument("--error-texts", type=int, default=220)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
 
+    logging.disable(logging.WARNING)  # advice of libraries to their users
     shape, real, threads = specter2_shape(), models_home() / "minilm", arguments.threads
-    card, texts, refused = Card.read(real), real_texts(arguments.texts), dict[str, str]()
-    off = errors(real, threads, card.theta)
+    texts, refused = real_texts(arguments.texts), dict[str, str]()
+    off = errors(real, threads, arguments.error_texts)
     encoders = opened(shape, threads, refused)
     seconds = speeds(encoders, texts, arguments.block)
     tokens = int(load_encoder(shape, device="cpu").count_tokens(texts).sum())
@@ -220,15 +222,15 @@ def main() -> None:
     rows: list[dict[str, Any]] = [
         {
             "what": name,
-            "tokens/s": tokens / sum(seconds[name]),
-            "times float32": sum(seconds[BASE]) / sum(seconds[name]),
-            **off[name],
+            "tokens/s": tokens / sum(seconds[name]) if name in seconds else None,
+            "times float32": sum(seconds[BASE]) / sum(seconds[name]) if name in seconds else None,
+            **off.get(name, dict.fromkeys(off[BASE])),
         }
-        for name in encoders
+        for name in CANDIDATES
     ]
     packages = ("onnxruntime", "openvino", "torch", "transformers", "adapters", "numpy")
     facts = machine(*packages)
-    print(f"{shape.name}, error on {card.name}, {threads} threads; {in_words(facts)}")
+    print(f"{shape.name}, error on {real.name}, {threads} threads; {in_words(facts)}")
     print(table(rows))
     for name, reason in refused.items():
         print(f"{name}: {reason}")
@@ -239,7 +241,7 @@ def main() -> None:
             "benchmark": "precision",
             "texts": len(texts),
             "tokens": tokens,
-            "error_texts": ERROR_TEXTS,
+            "error_texts": arguments.error_texts,
             "threads": threads,
             "results": rows,
             "refused": refused,

@@ -13,6 +13,7 @@ any vector.
 """
 
 import argparse
+import logging
 import os
 from collections.abc import Callable
 from functools import partial
@@ -82,6 +83,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
 
+    logging.disable(logging.WARNING)  # advice of libraries to their users
     rival, threads = str(arguments.rival), int(arguments.threads)
     folder = specter2_shape(adapter=not arguments.base)
     foreign_tokenizer(folder, MAX_TOKENS)
