@@ -21,6 +21,7 @@ import hindsight_models as models
 from hindsight_fast.cli.papers import embed_line
 from hindsight_fast.encoders import Encoder, load_encoder
 from hindsight_fast.encoding import Forecast, Progress, _papers, embed_store
+from hindsight_fast.encoding._forecast import forecast
 from hindsight_fast.errors import ArtefactError, EncoderError, StorageError, UsageError
 from hindsight_fast.storage import Piece, Target, publish_resumable
 from hindsight_fast.store import Store, Vectors, build_store
@@ -476,6 +477,25 @@ def test_the_cost_is_foretold(tmp_path: Path, encoder: Encoder) -> None:
     small = build_store(table(PAPERS), tmp_path / "small")
     embed_store(small, encoder, foretell=found.append)
     assert len(found) == 1
+
+
+class Quick(Encoder):
+    """Says at short intervals that batches are done, as a GPU does."""
+
+    def encode_chunks(
+        self, chunks: Iterable[Sequence[tuple[str, str]]], progress: models.Progress | None = None
+    ) -> Generator[models.Encoded]:
+        for chunk in chunks:
+            time.sleep(0.002)
+            if progress is not None:
+                progress(len(chunk), 100 * len(chunk))
+            yield models.Encoded.empty(len(chunk), self.dim)
+
+
+def test_the_cost_of_a_fast_encoder_is_foretold(tmp_path: Path, model: Path) -> None:
+    store = build_store(table([paper(i) for i in range(300)]), tmp_path / "store")
+    found = forecast(store, _papers.rows_wanted(store, None), Quick(model, device="cpu"))
+    assert found is not None and 10_000 < found.tokens_per_second < 16 * 100 / 0.002
 
 
 # The command line

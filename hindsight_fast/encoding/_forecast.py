@@ -16,7 +16,7 @@ from hindsight_models import CHUNK
 
 _BLOCKS, _TEXTS_EACH = 8, 32  # of the sample
 _ENOUGH_S = 3.0
-_TOGETHER_S = 0.05  # between the ends of first batches that ran side by side
+_TOGETHER_S = 0.05  # within which the first batches, which ran side by side, end
 
 
 class Forecast(NamedTuple):
@@ -71,12 +71,13 @@ def _speed(encoder: Encoder, sample: list[tuple[str, str]]) -> float:
     size = 16 if encoder.device == "cpu" else CHUNK  # a short look at texts of all lengths
     parts = [sample[start : start + size] for start in range(0, len(sample), size)]
     n_texts = n_tokens = 0
-    began = now = 0.0
+    first = began = now = 0.0
 
     def look(texts: int, tokens: int) -> None:
-        nonlocal n_texts, n_tokens, began, now
+        nonlocal n_texts, n_tokens, first, began, now
         now = time.perf_counter()
-        if not began or (not n_tokens and now - began < _TOGETHER_S):
+        first = first or now
+        if now - first < _TOGETHER_S:
             began = now
             return
         n_texts, n_tokens = n_texts + texts, n_tokens + tokens
