@@ -188,6 +188,7 @@ def test_a_vector_may_be_written_in_several_ways(
         ({"id": "p0007"}, "id"),
         ({"corpusid": 1, "doi": "10.1234/x.7"}, "doi"),
         ({"corpusId": 1007, "doi": "10.1234/x.5"}, "corpus_id"),
+        ({"corpusid": 0, "doi": "", "id": "p0007"}, "id"),
     ],
 )
 def test_papers_are_known_by_each_id(

@@ -26,7 +26,7 @@ FromVectors = Annotated[
     ),
 ]
 MoreFiles = Annotated[
-    list[Path] | None, typer.Argument(metavar="[FILE...]", help="More files of --from-vectors.")
+    list[Path] | None, typer.Argument(metavar="FILE", help="More files of --from-vectors.")
 ]
 MaxBad = Annotated[
     float,

@@ -128,7 +128,7 @@ def parse(block: Block, path: Path, wanted: Wanted) -> Batch:
         if model is not None:
             wanted.check_model(model, f"{path}, line {line}")
         ids_here = _ids(record)
-        if not any(ids_here):
+        if ids_here == (None,) * len(ids_here):
             refused.add(line, "no_id")
         elif not _vector(record):
             refused.add(line, "no_vector")
@@ -196,7 +196,7 @@ def _ids(record: Mapping[str, Any]) -> tuple[int | None, str | None, str | None,
     external = _inner(record, "externalIds")
 
     def first(*values: Any) -> str | None:
-        return next((str(v) for v in values if isinstance(v, str | int) and v), None)
+        return next((str(v) for v in values if isinstance(v, str | int) and v != ""), None)
 
     get = record.get
     corpus = first(get("corpusid"), get("corpusId"), get("corpus_id"), external.get("CorpusId"))
