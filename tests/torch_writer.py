@@ -7,7 +7,7 @@ import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,8 +70,8 @@ def _put(value: Any) -> bytes:
 
 def _put_several(value: Any) -> bytes:
     if isinstance(value, dict):
-        pairs = cast(dict[Any, Any], value).items()
-        return b"}(" + b"".join(_put(key) + _put(each) for key, each in pairs) + b"u"
+        entries: dict[Any, Any] = value
+        return b"}(" + b"".join(_put(key) + _put(entries[key]) for key in entries) + b"u"
     parts = b"".join(_put(each) for each in value)
     return b"(" + parts + b"t" if isinstance(value, tuple) else b"](" + parts + b"e"
 
