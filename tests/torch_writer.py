@@ -69,11 +69,11 @@ def _put(value: Any) -> bytes:
 
 
 def _put_several(value: Any) -> bytes:
-    kind: type = type(value)
-    if kind is dict:
+    kind = str(type(value).__name__)
+    if kind == "dict":
         return b"}(" + b"".join(_put(key) + _put(value[key]) for key in value) + b"u"
     parts = b"".join(_put(each) for each in value)
-    return b"(" + parts + b"t" if kind is tuple else b"](" + parts + b"e"
+    return b"(" + parts + b"t" if kind == "tuple" else b"](" + parts + b"e"
 
 
 def storage(kind: str, key: str, length: int, *rest: object) -> Stored:
