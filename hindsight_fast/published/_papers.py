@@ -49,6 +49,8 @@ class PaperIds:
         """
         rows, kinds = np.full(ids.height, -1, np.int64), np.zeros(ids.height, np.int8)
         for kind, (name, column) in enumerate(_normalised(ids).items()):
+            if column.null_count() == ids.height:
+                continue
             lacking = np.flatnonzero((rows < 0) & column.is_not_null().to_numpy())
             if lacking.size:
                 rows[lacking] = self._table(name).find(column.gather(lacking))
