@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tokenizers import Tokenizer as Library
 
 from benchmarks.bare import Arrays, Ids, bare_session, equal_lengths, padded, run_bare
 from benchmarks.measure import in_turn, in_words, interleaved, machine, median, table, write_json
@@ -27,12 +26,13 @@ from benchmarks.shape import Texts, real_texts, specter2_shape
 from hindsight_models import CHUNK, Card, load
 from hindsight_models.batches import plan_cpu, plan_cuda
 from hindsight_models.card import GRAPH_FILE, TOKENIZER_FILE
+from hindsight_models.encoder import CUDA_CHUNKS
 from hindsight_models.tokenizing import Tokenizer
 
 TARGET = 0.97
 PADDING_TARGET = 0.03
 WORKERS = 16  # sessions that tokenising must feed
-MORE_TEXTS = 2048
+MORE_TEXTS = 4096
 ALONE = 40  # texts that are also encoded one at a time
 
 
@@ -104,31 +104,31 @@ class Timed:
 
 def padding(ids: Ids, longest: int) -> dict[str, float]:
     """Shares of padding among the tokens that a session is given."""
-    chunks = [ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK)]
-    lengths = [[len(i) for i in chunk] for chunk in chunks]
+
+    def chunks(size: int) -> list[Ids]:
+        return [ids[start : start + size] for start in range(0, len(ids), size)]
+
     shapes = {
-        "cpu": [b for chunk in lengths for b in plan_cpu(chunk)],
-        "cuda": [b for chunk in lengths for b in plan_cuda(chunk, longest)],
+        "cpu": [b for chunk in chunks(CHUNK) for b in plan_cpu([len(i) for i in chunk])],
+        "cuda": [
+            b
+            for chunk in chunks(CUDA_CHUNKS * CHUNK)
+            for b in plan_cuda([len(i) for i in chunk], longest)
+        ],
     }
-    usual: Arrays = [batch for chunk in chunks for batch in padded(chunk)]
+    usual: Arrays = [batch for chunk in chunks(CHUNK) for batch in padded(chunk)]
     sent = {name: sum(b.rows * b.length for b in plan) for name, plan in shapes.items()}
     sent["usual batches"] = sum(batch.size for batch, _ in usual)
     return {name: 1 - sum(map(len, ids)) / tokens for name, tokens in sent.items()}
 
 
-def tokenising(tokenizer: Tokenizer, file: Path, texts: Texts, tokens: int) -> dict[str, float]:
+def tokenising(tokenizer: Tokenizer, texts: Texts, tokens: int) -> dict[str, float]:
     """Tokens per second of tokenising alone."""
-    library = Library.from_file(str(file))
-    library.no_padding()
-    library.no_truncation()
-    joined = [tokenizer.join(*text) for text in texts]
-    seconds = interleaved(
-        {
-            "pipeline's, 1 thread": partial(tokenizer.many, texts),
-            "the library's own batches, all threads": partial(library.encode_batch_fast, joined),
-        },
-        repeats=3,
-    )
+    ways = {
+        "1 thread": partial(tokenizer.many, texts),
+        "all processors": partial(tokenizer.many, texts, parallel=True),
+    }
+    seconds = interleaved(ways, repeats=3)
     return {name: tokens / median(taken) for name, taken in seconds.items()}
 
 
@@ -151,7 +151,7 @@ def main() -> None:
     more = real_texts(MORE_TEXTS)
     ids = timed.ids(more)
     shares = padding(ids, timed.encoder.card.max_tokens)
-    speeds = tokenising(timed.tokenizer, folder / TOKENIZER_FILE, more, sum(map(len, ids)))
+    speeds = tokenising(timed.tokenizer, more, sum(map(len, ids)))
     worker = next(r["tokens/s"] for r in result["results"] if r["what"] == "pipeline") / threads
     facts = machine("onnxruntime", "tokenizers", "numpy")
     print(f"{timed.encoder.name}, {threads} threads; {in_words(facts)}")

@@ -25,7 +25,7 @@ CHUNK = 256
 """Texts tokenised and sorted together; few, so that the first batch soon starts."""
 
 _WAITING = 64  # batches that may wait for a runner
-_CUDA_CHUNKS = 16  # planned together on CUDA, where few shapes take many texts to fill
+CUDA_CHUNKS = 16  # planned together on CUDA, where few shapes take many texts to fill
 
 
 class Encoded(NamedTuple):
@@ -217,7 +217,7 @@ class Encoder:
         """
         self._open_in_this_process()
         runners, iterator = self._runners, iter(chunks)
-        together = _CUDA_CHUNKS if runners.on_cuda else 1
+        together = CUDA_CHUNKS if runners.on_cuda else 1
         stop = threading.Event()
         waiting: deque[_Chunk] = deque()
         start = 0
