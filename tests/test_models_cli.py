@@ -278,11 +278,17 @@ def test_a_folder_tells_its_text_rule(home: Path, base: Path, tmp_path: Path) ->
     (folder / "1_Pooling/config.json").write_text(json.dumps(pooling))
     with pytest.raises(EncoderError, match="the pooling is mean and max"):
         export_model("mine", folder, rule=TextRule(theta=0.7))
-    (folder / "modules.json").write_text('[{"type": "sentence_transformers.models.Dense"}]')
-    with pytest.raises(EncoderError, match="a layer of kind Dense"):
-        export_model("mine", folder, rule=TextRule(theta=0.7))
+    for file, said, message in (
+        ("modules.json", [{"path": "2", "type": "sentence_transformers.models.Dense"}], "Dense"),
+        ("modules.json", [{"path": "0_BERT", "type": "x.Transformer"}], "give that folder"),
+        ("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case is True"),
+        ("config_sentence_transformers.json", {"default_prompt_name": "query"}, "is 'query'"),
+    ):
+        (folder / file).write_text(json.dumps(said))
+        with pytest.raises(EncoderError, match=message):
+            export_model("mine", folder, rule=TextRule(theta=0.7))
+        (folder / file).unlink()
     write_config(folder / "config.json", 32, 2, model_type="gpt2")
-    (folder / "modules.json").unlink()
     with pytest.raises(EncoderError, match="model_type is 'gpt2'"):
         export_model("mine", folder, rule=TextRule(theta=0.7))
 

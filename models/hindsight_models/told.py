@@ -37,9 +37,10 @@ def read_told(folder: Path) -> Told:
     Raises
     ------
     ModelError
-        No config.json, or a pooling or a further layer that is not supported.
+        No config.json, or a pooling, a further layer or a change of texts that is not supported.
     """
     _check_modules(folder / "modules.json")
+    _check_texts(folder)
     longest = BertConfig.read(folder / CONFIG_FILE).longest
     for name, key in (
         ("sentence_bert_config.json", "max_seq_length"),
@@ -74,8 +75,23 @@ def _check_modules(path: Path) -> None:
     try:
         modules: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
         kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
+        places = [str(module["path"]) for module in modules]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{path} is no list of modules: {error}") from error
     for kind in kinds:
         if kind not in _PLAIN:
             raise ModelError(f"{path}: a layer of kind {kind} is not supported")
+    if "Transformer" in kinds and (place := places[kinds.index("Transformer")]):
+        raise ModelError(f"{path}: the encoder is in {place}; give that folder as the base")
+
+
+def _check_texts(folder: Path) -> None:
+    """Refuse a model that expects its texts changed beforehand."""
+    for name, key in (
+        ("sentence_bert_config.json", "do_lower_case"),
+        ("config_sentence_transformers.json", "default_prompt_name"),
+    ):
+        path = folder / name
+        said = read_json_object(path).get(key) if path.is_file() else None
+        if said:
+            raise ModelError(f"{path}: {key} is {said!r}, a change of texts that is not supported")
