@@ -135,7 +135,7 @@ def _measured(scorer: Scorer, ideas: Path, limit: int | None, tell: Tell) -> lis
 
 
 def _conditions(scorer: Scorer, costs: list[Cost], tally: Tally) -> dict[str, Any]:
-    """Device, precision and cache: what the work was done with."""
+    """Device, precision, published vectors and cache: what the work was done with."""
     encoder = scorer.encoder
     return {
         "device": None if encoder is None else encoder.device,
@@ -145,6 +145,7 @@ def _conditions(scorer: Scorer, costs: list[Cost], tally: Tally) -> dict[str, An
             "costs": [cost.facts() for cost in costs],
             "near_theta": tally.near_theta() if costs else None,
         },
+        "published": scorer.pool.check,
         "cache": None if scorer.cache is None else scorer.cache.facts(),
     }
 

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from hindsight_fast.agreement import Agreement
 from hindsight_fast.papers import dates
 from hindsight_fast.scoring import Scored
 from hindsight_kernels import Matches
@@ -186,7 +187,8 @@ def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
             f"against the exact scan, on {quality['n_sampled']} sampled ideas: recall@K "
             f"{quality['recall']:.4f}, equal scores {100 * quality['equal_scores']:.1f}%"
         )
-    return lines + _notes_on_precision(facts) + _notes_on_cache(facts["cache"])
+    lines += _notes_on_precision(facts) + _notes_on_published(facts["published"])
+    return lines + _notes_on_cache(facts["cache"])
 
 
 def _notes_on_precision(facts: dict[str, Any]) -> list[str]:
@@ -207,6 +209,19 @@ def _notes_on_precision(facts: dict[str, Any]) -> list[str]:
             f"{retried:,} ideas had no unit vector in {precision['ideas']}: encoded in float32"
         )
     return lines
+
+
+def _notes_on_published(check: dict[str, Any] | None) -> list[str]:
+    agreement = Agreement.from_facts(check)
+    if check is None or agreement is None:
+        return []
+    line = (
+        f"vectors of papers are published ones; of {agreement.n:,} that were encoded again, the "
+        f"{agreement.in_words()}"
+    )
+    if check.get("passed") is False:
+        line += "; so they are not this encoder's, and scores mean little: --force took them"
+    return [line]
 
 
 def _notes_on_cache(cache: dict[str, Any] | None) -> list[str]:

@@ -291,6 +291,7 @@ def test_folders_are_described(tmp_path: Path, store: Store) -> None:
 
 FREE = {  # what is as good as what was there: an index less, another default, texts to print
     ("index", "null"),
+    ("taken", "[]"),
     ("theta", "-1"),
     ("coverage", "{}"),
     ("recipe", '"../../../../etc"'),

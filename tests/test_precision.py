@@ -2,23 +2,29 @@
 
 import json
 import sqlite3
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from numpy.typing import NDArray
 
 from hindsight_fast import Idea, Pool, Scorer, runs
 from hindsight_fast.agreement import Agreement, compare
 from hindsight_fast.costs import draw, measure, total_error
 from hindsight_fast.encoders import Encoder
 from hindsight_fast.encoding import VectorCache, embed_store, precision_cost, sample_papers
-from hindsight_fast.errors import ArtefactError, EncoderError
+from hindsight_fast.errors import ArtefactError, EncoderError, UsageError
 from hindsight_fast.explanation import explain_idea
 from hindsight_fast.ideas import ideas_frame, read_ideas
+from hindsight_fast.index import IndexConfig
+from hindsight_fast.pool import build_pool
+from hindsight_fast.published import check_published
 from hindsight_fast.scoring import encoded_pairs
-from scoring_world import Rounded, World, made_up_ideas, make_world
+from scoring_world import E, Rounded, T, World, made_up_ideas, make_world
 from tiny_model import tiny_model
 
 STEPS = {"float16": 2048, "bfloat16": 256, "int8": 64}
@@ -101,6 +107,57 @@ def test_a_pool_knows_the_precision_that_it_was_made_with(
     embed_store(world.store, encoders["float16"], overwrite=True)
     with pytest.raises(ArtefactError, match="made with float32 vectors, its store now has float16"):
         Pool.open(tmp_path / "pool")
+
+
+class Foreign:
+    """Vectors of every paper, by nobody's model."""
+
+    identity, label, counts = "f" * 32, "foreign", dict[str, int]()
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __iter__(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        vectors = np.random.default_rng(0).standard_normal((self.n, 32)).astype(np.float32)
+        yield np.arange(self.n), vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("index", [False, True])
+def test_vectors_taken_over_are_part_of_what_a_pool_and_a_run_are(
+    encoders: dict[str, Encoder], ideas: Path, tmp_path: Path, index: bool
+) -> None:
+    encoder, out = encoders["float32"], tmp_path / "s.csv"
+    world = make_world(tmp_path, encoder=encoder, index=index)
+    runs.score_file(Scorer(world.pool, encoder), ideas, out)
+    embed_store(
+        world.store,
+        encoder,
+        taken=[Foreign(world.store.n)],
+        check=lambda rows, read: check_published(
+            world.store, encoder, rows, read, force=True
+        ).facts(),
+        overwrite=True,
+    )
+    with pytest.raises(ArtefactError, match="took over other vectors from elsewhere"):
+        Pool.open(tmp_path / "pool")
+    rebuild = partial(
+        build_pool,
+        world.store,
+        tmp_path / "pool",
+        cutoff=T,
+        until=E,
+        k=5,
+        index=IndexConfig() if index else None,
+    )
+    with pytest.raises(UsageError, match="made from other input"):
+        rebuild()
+    taken = rebuild(overwrite=True)
+    assert " taken=" in taken.signature(5, 0.9, "exact") != world.pool.signature(5, 0.9, "exact")
+    with pytest.raises(UsageError, match="other ideas or settings"):
+        runs.score_file(Scorer(taken, encoder), ideas, out)
+    summary = runs.score_file(Scorer(taken, encoder), ideas, out, overwrite=True)
+    assert summary["published"]["passed"] is False
+    assert any("they are not this encoder's" in line for line in summary["notes"])
 
 
 def test_the_cost_of_ideas_is_that_of_the_definition(

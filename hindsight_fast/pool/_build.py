@@ -141,6 +141,8 @@ def _identity(
     made_from = [store.content_id, store.facts_id, vectors.encoder, vectors.encoder_fingerprint]
     if vectors.precision != "float32":
         made_from.append(vectors.precision)
+    if vectors.taken:
+        made_from.append(fingerprint(vectors.taken))
     settings = [window.fingerprint(), recipe, None if index is None else index.fingerprint()]
     return fingerprint([made_from, settings, sorted(venues.table().top)])
 
@@ -190,6 +192,7 @@ def _facts(
         "encoder": vectors.encoder,
         "encoder_fingerprint": vectors.encoder_fingerprint,
         "precision": vectors.precision,
+        "taken": vectors.taken,
         "cutoff": window.cutoff.isoformat(),
         "until": window.until.isoformat(),
         "start": window.start.isoformat(),

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from hindsight_fast.config import fingerprint
 from hindsight_fast.errors import ArtefactError, UsageError
 from hindsight_fast.impact import in_words
 from hindsight_fast.storage import (
@@ -57,6 +58,10 @@ class Pool:
         What made the vectors.
     precision_cost : dict or None
         What that precision did to a sample of them (`Agreement.facts`), where it was measured.
+    taken : list of str
+        What of the vectors was taken over from elsewhere (`Vectors.taken`).
+    check : dict or None
+        How those agree with the encoder's own (`published.Check.facts`), where it was looked at.
     pool_hash : str
         Hash of papers, window and impact.
     citations_as_of : str
@@ -93,6 +98,8 @@ class Pool:
         self.vectors: NDArray[np.float32] = of_store.array[self.offset : self.offset + self.n]
         self.precision = of_store.precision
         self.precision_cost: dict[str, Any] | None = of_store.manifest.body.get("precision_cost")
+        self.taken = of_store.taken
+        self.check: dict[str, Any] | None = of_store.manifest.body.get("check")
         self.index = self._view_index()
 
     @classmethod
@@ -142,6 +149,8 @@ class Pool:
             window += " first_public_only"
         sides = {"paper_precision": self.precision, "idea_precision": idea_precision}
         made_in = "".join(f" {side}={made}" for side, made in sides.items() if made != "float32")
+        if self.taken:
+            made_in += f" taken={fingerprint(self.taken)[:8]}"
         return (
             f"HindSight recipe={self.recipe} {window} K={k} theta={theta!r} "
             f"encoder={self.encoder}@{self.encoder_fingerprint[:8]}{made_in} "
@@ -167,6 +176,11 @@ class Pool:
             raise ArtefactError(
                 f"{self.path} was made with {made_in} vectors, its store now has "
                 f"{vectors.precision} ones; make the pool again"
+            )
+        if vectors.taken != self.manifest.body.get("taken", []):
+            raise ArtefactError(
+                f"{self.path} was made before its store took over other vectors from elsewhere, or "
+                "encoded its papers itself; make the pool again"
             )
         if vectors.since is not None and vectors.since > self.start:
             raise ArtefactError(

@@ -48,6 +48,8 @@ class Vectors:
         The encoder's name, and what its vectors depend on.
     precision : str
         What they were computed in: "float32", "float16", ...
+    taken : list of str
+        What was taken over from elsewhere in place of encoding (`Taken.identity`), in order.
     theta : float
         The similarity of a match that the encoder's card recommends.
     since : datetime.date or None
@@ -70,6 +72,7 @@ class Vectors:
         self.encoder = manifest.text("encoder", 64)
         self.encoder_fingerprint = manifest.text("encoder_fingerprint", 128)
         self.precision = manifest.text("precision", 16)
+        self.taken: list[str] = manifest.body.get("taken", [])
         self.theta = manifest.real("theta", -1, 1)
         self.dim = manifest.integer("dim", 1, 65_536)
         self.since = manifest.date("since") if manifest.body.get("since") else None
