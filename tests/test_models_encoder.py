@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -228,6 +230,19 @@ def test_threads_are_clamped_to_what_the_process_may_use(folder: Path) -> None:
     assert load(folder, device="cpu", threads=10_000).threads == len(os.sched_getaffinity(0))
     with pytest.raises(ModelError, match="threads is 0"):
         load(folder, device="cpu", threads=0)
+
+
+def test_a_process_bound_to_one_processor_takes_one_thread_and_says_nothing(folder: Path) -> None:
+    one = min(os.sched_getaffinity(0))
+    code = (
+        f"import os, sys; os.sched_setaffinity(0, {{{one}}})\n"
+        "from hindsight_fast import load_encoder\n"
+        "encoder = load_encoder(sys.argv[1], device='cpu', threads=8)\n"
+        "print(encoder.threads, encoder.encode([('the', 'model')] * 300).shape)\n"
+    )
+    command = [sys.executable, "-c", code, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("1 (300, 32)\n", "")
 
 
 def test_where_the_system_has_no_affinity_all_processors_may_be_used(

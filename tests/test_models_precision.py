@@ -1,6 +1,9 @@
 """Lower precisions of the CPU: 8 bits by onnxruntime, bfloat16 by OpenVINO."""
 
 import importlib
+import os
+import signal
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hindsight_models import Card, ModelError, int8, load, openvino
+from hindsight_models.card import GRAPH_FILE
 from hindsight_models.openvino import OpenvinoSession
+from hindsight_models.session import CpuSession
 from tiny_model import tiny_model
 
 PAIRS = [("the model", " ".join(["graph of data"] * n)) for n in (1, 5, 5, 9, 20, 1, 40)]
@@ -133,6 +138,39 @@ def test_openvino_computes_what_onnxruntime_does(
     assert np.abs(encoded.vectors - load(folder, device="cpu").encode(PAIRS * 5)).max() < 1e-6
     assert np.allclose(np.linalg.norm(encoded.vectors, axis=1), 1, rtol=0, atol=2e-7)
     assert not encoded.retried.any()
+
+
+def test_a_forked_child_has_8_bits_and_is_refused_bfloat16_in_words(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eight = load(folder, device="cpu", precision="int8")
+    expected = eight.encode(PAIRS)
+    assert in_child(lambda: np.array_equal(eight.encode(PAIRS), expected)) == 0
+
+    def opened(folder: Path, card: Card, _threads: int) -> CpuSession:
+        return CpuSession(folder / GRAPH_FILE, folder, card, "bfloat16")
+
+    monkeypatch.setattr(openvino, "OpenvinoSession", opened)
+    encoder = load(folder, precision="bfloat16")
+
+    def refused() -> bool:
+        with pytest.raises(ModelError, match="in bfloat16 before this process was forked"):
+            encoder.encode(PAIRS)
+        return True
+
+    assert in_child(refused) == 0
+
+
+def in_child(check: Callable[[], bool]) -> int:
+    """How a forked child ends: with 0 where the check holds there within 30 s."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        try:
+            os._exit(0 if check() else 1)
+        finally:
+            os._exit(2)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_a_graph_that_is_none_is_refused_by_openvino(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ class Encoder:
 
     On the CPU in float32 a text's vector is the same to the bit alone, in any batch and with any
     number of threads. Safe to call from several threads. A forked child opens the model anew on
-    the CPU, and can't use CUDA.
+    the CPU; one that computes on CUDA or in bfloat16 is refused there.
 
     Parameters
     ----------
@@ -258,10 +258,11 @@ class Encoder:
     def _open_in_this_process(self) -> None:
         if self._pid == os.getpid():
             return
-        if self._runners.on_cuda:
+        # OpenVINO's threads stay behind too, and closing what they belong to aborts the child.
+        if self._runners.on_cuda or self.precision == "bfloat16":
             raise ModelError(
-                f"{self.name} was loaded on {self.device} before this process was forked; "
-                "load it in the process that uses it, or start processes with 'spawn'"
+                f"{self.name} was loaded on {self.device} in {self.precision} before this process "
+                "was forked; load it in the process that uses it, or start processes with 'spawn'"
             )
         self._open("cpu", self.precision)
 
