@@ -311,6 +311,19 @@ def test_a_row_that_is_nan_in_float16_is_computed_in_float32(folder: Path, world
     assert {precision for _, precision, _, _ in world.shapes} == {"float16", "float32"}
 
 
+def test_memory_that_is_limited_is_not_taken_twice_for_such_a_row(
+    folder: Path, world: StandIn
+) -> None:
+    encoder = load(folder, device="cuda", gpu_mem=2_000_000_000)
+    world.poison = vocabulary().index("image")
+    encoded = encoder.encode_counted([("image", "a"), ("the", "graph")])
+    assert encoded.retried.tolist() == [True, False]
+    assert np.array_equal(
+        encoded.vectors[0], load(folder, device="cpu").encode([("image", "a")])[0]
+    )
+    assert len(world.options) == 1
+
+
 # Several at once ---------------------------------------------------------------------------------
 
 

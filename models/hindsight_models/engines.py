@@ -102,8 +102,11 @@ def open_on_cpu(folder: Path, card: Card, precision: str, threads: int) -> Sessi
 
 
 def open_float32(folder: Path, card: Card, device: str, gpu_mem: int | None) -> Session:
-    """A float32 session on a device that another session is on already."""
-    if device == "cpu":
+    """A float32 session beside another one, for single texts.
+
+    On the same device; on the CPU where `gpu_mem` is given, since the other may take all of that.
+    """
+    if device == "cpu" or gpu_mem is not None:
         return open_on_cpu(folder, card, "float32", 1)
     return CudaSession(folder, card, int(device.removeprefix("cuda:")), "float32", gpu_mem)
 

@@ -139,10 +139,6 @@ class CudaSession:
             return self._run_first(ids, mask)
         return self._run_bound(buffers, ids, mask)
 
-    def release(self) -> None:
-        """Forget the buffers that no batch uses now, as after a change of shapes."""
-        self._free.clear()
-
     def _run_first(self, ids: Ids, mask: Ids) -> Vectors:
         try:
             buffers = _Buffers(self._runtime, self._session, ids.shape, self._dim, self._number)
