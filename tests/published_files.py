@@ -38,6 +38,7 @@ def publish_base(folder: Path) -> Path:
     """A checkpoint in the layout of allenai/specter2_base, and a file that nobody needs."""
     folder.mkdir(parents=True)
     write_tokenizer(folder / "tokenizer.json")
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
     write_config(folder / "config.json", 32, 2)
     save(folder / "pytorch_model.bin", random_weights(np.random.default_rng(0), 32, 2))
     (folder / "README.md").write_text("not needed")

@@ -414,6 +414,30 @@ def test_a_vocabulary_splits_as_bert_does(tmp_path: Path, cased: bool) -> None:
     assert found == ["[CLS]", first, ",", again, "naive", "学", "学", "[SEP]", "[UNK]", "[SEP]"]
 
 
+@pytest.mark.parametrize("cased", [False, True])
+def test_the_tokenizers_config_has_the_last_word_as_in_transformers(
+    tmp_path: Path, cased: bool
+) -> None:
+    base = publish(tmp_path / "base")
+    raw = json.loads((base / "tokenizer.json").read_text())
+    raw["normalizer"]["lowercase"] = cased
+    (base / "tokenizer.json").write_text(json.dumps(raw))
+    (base / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": not cased}))
+    folder = exported(base, tmp_path / "out")
+    lower, upper = load(folder, device="cpu").encode([("the model", ""), ("The MODEL", "")])
+    assert np.array_equal(lower, upper) is not cased
+    assert "base/tokenizer_config.json" in Card.read(folder).sources
+
+
+def test_a_tokenizer_that_agrees_with_its_config_is_copied(tmp_path: Path) -> None:
+    base = publish(tmp_path / "base")
+    (base / "tokenizer_config.json").write_text(
+        json.dumps({"do_lower_case": True, "strip_accents": None})
+    )
+    folder = exported(base, tmp_path / "out")
+    assert (folder / "tokenizer.json").read_bytes() == (base / "tokenizer.json").read_bytes()
+
+
 def test_the_real_vocabulary_gives_its_published_ids(shared: Path) -> None:
     from tokenizers import Tokenizer
 

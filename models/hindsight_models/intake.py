@@ -13,7 +13,7 @@ from hindsight_models.folder import sha256_of
 from hindsight_models.layout import encoder_shapes, plain_name
 from hindsight_models.tensors import Tensor, check_tensors, open_safetensors, write_float32
 from hindsight_models.torch_file import open_torch
-from hindsight_models.vocabulary import tokenizer_from_vocabulary
+from hindsight_models.vocabulary import corrected, tokenizer_from_vocabulary
 from hindsight_models.weights import BertConfig, Checkpoint
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -93,25 +93,36 @@ def _is_ours(
 
 
 def _take_tokenizer(base: Path, target: Path, config: BertConfig) -> list[Path]:
-    path, vocabulary = base / TOKENIZER_FILE, base / _VOCABULARY
+    path, vocabulary, settings = (
+        base / name for name in (TOKENIZER_FILE, _VOCABULARY, _TOKENIZER_CONFIG)
+    )
+    used = [path if path.is_file() else vocabulary]
     if path.is_file():
-        shutil.copyfile(path, target)
-        used = [path]
+        tokenizer = _read_tokenizer(path)
+        if corrected(tokenizer, settings):
+            tokenizer.save(str(target))
+        else:
+            shutil.copyfile(path, target)
     elif vocabulary.is_file():
-        settings = base / _TOKENIZER_CONFIG
-        tokenizer_from_vocabulary(vocabulary, settings).save(str(target))
-        used = [vocabulary, *([settings] if settings.is_file() else [])]
+        tokenizer = tokenizer_from_vocabulary(vocabulary, settings)
+        tokenizer.save(str(target))
     else:
         raise ModelError(f"{base} has neither {TOKENIZER_FILE} nor {_VOCABULARY}")
-    try:
-        ids = Tokenizer.from_file(str(target)).get_vocab().values()
-    except Exception as error:  # the library raises bare Exception
-        raise ModelError(f"{used[0]} is not a tokenizer: {error}") from error
+    if settings.is_file():
+        used.append(settings)
+    ids = tokenizer.get_vocab().values()
     if max(ids, default=0) >= config.vocab_size:
         raise ModelError(
             f"{used[0]} has tokens up to {max(ids)}; config.json says {config.vocab_size} tokens"
         )
     return used
+
+
+def _read_tokenizer(path: Path) -> Tokenizer:
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception
+        raise ModelError(f"{path} is not a tokenizer: {error}") from error
 
 
 def _open(path: Path) -> dict[str, Tensor]:

@@ -127,7 +127,7 @@ _BGE_WHEEL = Wheel(
 _SPECTER2 = HubFolder(
     "allenai/specter2_base",
     "3447645e1def9117997203454fa4495937bfbd83",
-    ("config.json", "tokenizer.json", "pytorch_model.bin"),
+    ("config.json", "tokenizer.json", "tokenizer_config.json", "pytorch_model.bin"),
 )
 _ADAPTER_FILES = ("adapter_config.json", "pytorch_adapter.bin")
 _PROXIMITY = HubFolder(

@@ -1,10 +1,11 @@
-"""A tokenizer.json for a BERT that was published with vocab.txt alone.
+"""BERT's tokenizer from vocab.txt alone, and a tokenizer.json as tokenizer_config.json corrects it.
 
 It does what BERT's own tokenizer does (Devlin et al. 2018, github.com/google-research/bert): clean,
 lower-case and strip accents where the model is uncased, split at spaces, punctuation and CJK
 characters, then the longest pieces of the vocabulary.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -28,6 +29,13 @@ _SPECIAL = {
     "mask_token": "[MASK]",
 }
 
+# Of tokenizer_config.json, and what BERT's normaliser calls it.
+_SETTINGS = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
+
 
 def tokenizer_from_vocabulary(path: Path, config: Path) -> Tokenizer:
     """BERT's tokenizer from vocab.txt, and from tokenizer_config.json where it is there.
@@ -38,13 +46,10 @@ def tokenizer_from_vocabulary(path: Path, config: Path) -> Tokenizer:
         The vocabulary can't be read or lacks a special token, or the config is of another kind of
         tokenizer.
     """
-    raw = read_json_object(config) if config.is_file() else {}
+    raw = _read_settings(config)
     kind = str(raw.get("tokenizer_class", "BertTokenizer"))
     if kind.removesuffix("Fast") not in ("BertTokenizer", "DistilBertTokenizer"):
         raise ModelError(f"{config}: tokenizer_class is {kind!r}; give its tokenizer.json")
-    for key in ("do_lower_case", "strip_accents", "tokenize_chinese_chars"):
-        if not isinstance(raw.get(key), bool | None):
-            raise ModelError(f"{config}: {key} is {raw[key]!r}; expected true or false")
     words = _read(path)
     special = {role: _content(raw.get(role) or token) for role, token in _SPECIAL.items()}
     for token in special.values():
@@ -69,6 +74,37 @@ def tokenizer_from_vocabulary(path: Path, config: Path) -> Tokenizer:
     )
     tokenizer.decoder = Pieces()
     return tokenizer
+
+
+def corrected(tokenizer: Tokenizer, config: Path) -> bool:
+    """Let tokenizer_config.json have the last word on case and accents, as in transformers.
+
+    Only BERT's own normaliser is changed; returns whether it was.
+
+    Raises
+    ------
+    ModelError
+        The config can't be read.
+    """
+    # None, or an object with its class and settings
+    normalizer: dict[str, Any] = json.loads(tokenizer.to_str())["normalizer"] or {}
+    if normalizer.pop("type", None) != "BertNormalizer":
+        return False
+    raw = _read_settings(config)
+    said = {name: raw[key] for key, name in _SETTINGS.items() if raw.get(key) is not None}
+    if normalizer == normalizer | said:
+        return False
+    tokenizer.normalizer = BertNormalizer(**(normalizer | said))
+    return True
+
+
+def _read_settings(config: Path) -> dict[str, Any]:
+    """tokenizer_config.json, empty where there is none."""
+    raw = read_json_object(config) if config.is_file() else {}
+    for key in _SETTINGS:
+        if not isinstance(raw.get(key), bool | None):
+            raise ModelError(f"{config}: {key} is {raw[key]!r}; expected true or false")
+    return raw
 
 
 def _read(path: Path) -> dict[str, int]:
