@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
 
 import hindsight_models as models
-from hindsight_fast.cli.papers import embed_line
+from hindsight_fast.cli.embedding import embed_line
 from hindsight_fast.encoders import Encoder, load_encoder
 from hindsight_fast.encoding import Forecast, Progress, _papers, embed_store
 from hindsight_fast.encoding._forecast import forecast

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import typer
 
-from hindsight_fast.cli import console, demo, inspection, models, papers, score
+from hindsight_fast.cli import console, demo, embedding, inspection, models, papers, score
 
 app = typer.Typer(
     name="hindsight-fast",
@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 app.command()(demo.demo)
 app.command()(papers.build)
-app.command()(papers.embed)
+app.command()(embedding.embed)
 app.command()(papers.pool)
 app.command()(score.score)
 app.command()(score.explain)

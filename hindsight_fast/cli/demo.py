@@ -49,7 +49,7 @@ def _run(folder: Path, name: str, device: str, threads: int | None, as_json: boo
     import polars as pl
 
     from hindsight_fast import Pool, Scorer, runs
-    from hindsight_fast.cli.papers import first_day, last_day
+    from hindsight_fast.cli.days import first_day, last_day
     from hindsight_fast.encoding import embed_store
     from hindsight_fast.papers import read_papers
     from hindsight_fast.pool import build_pool
