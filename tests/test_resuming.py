@@ -446,9 +446,11 @@ def test_known_vectors_are_taken_over(tmp_path: Path, model: Path, encoder: Enco
 
 def test_known_vectors_must_be_of_length_1(tmp_path: Path, encoder: Encoder) -> None:
     store = build_store(table(PAPERS), tmp_path / "store")
-    rows = np.array([4])
-    with pytest.raises(ArtefactError, match=r"known: row 0 has length 2"):
-        embed_store(store, encoder, taken=[Known("a", [(rows, 2 * unit(rows, 1))])])
+    rows = np.array([4, 5])
+    for length in (0, 2):
+        vectors = unit(rows, 1) * np.array([[1], [length]], np.float32)
+        with pytest.raises(ArtefactError, match=f"known: row 1 has length {length}"):
+            embed_store(store, encoder, taken=[Known("a", [(rows, vectors)])])
 
 
 @pytest.mark.usefixtures("small")

@@ -21,7 +21,7 @@ from hindsight_fast.encoding._papers import (
     texts_of,
 )
 from hindsight_fast.encoding._taking import COUNTS, Earlier, Taken
-from hindsight_fast.errors import EncoderError
+from hindsight_fast.errors import ArtefactError, EncoderError
 from hindsight_fast.storage import Piece, Unfinished
 from hindsight_fast.store import Store, check_unit_rows
 from hindsight_models import Encoded, TextError
@@ -121,6 +121,9 @@ class Filling:
             lacking = np.flatnonzero(there == MISSING)
             fresh, first = np.unique(rows[lacking], return_index=True)
             check_unit_rows(vectors, taken.label)
+            if not (full := vectors.any(axis=1)).all():  # such a row would stand for none
+                row = int(full.argmin())
+                raise ArtefactError(f"{taken.label}: row {row} has length 0, not 1")
             work.write(fresh, vectors[lacking[first]])
             self.state[fresh] = TAKING
             self._done += len(fresh)
