@@ -12,15 +12,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
 
 from hindsight_fast.encoders import Encoder, load_encoder
 from hindsight_fast.encoding import VectorCache, encode_texts
 from hindsight_fast.encoding import _database as database
 from hindsight_fast.encoding._cache import vector_keys
 from hindsight_fast.encoding._database import FILE, MIN_LIMIT, Database
-from hindsight_fast.errors import ArtefactError, StorageError, UsageError
+from hindsight_fast.errors import ArtefactError, EncoderError, StorageError, UsageError
 from hindsight_models import Encoded, Progress
-from tiny_model import tiny_model
+from tiny_model import random_weights, tiny_model, vocabulary
 
 Pair = tuple[str, str]
 
@@ -130,6 +131,18 @@ def test_what_was_encoded_before_a_failure_is_kept(encoder: Encoder, tmp_path: P
     counting = Named(encoder)
     encode_texts(counting, texts(300), cache)
     assert counting.encoded == 300 - 256
+
+
+def test_a_text_that_fails_is_told_by_its_beginning(tmp_path: Path) -> None:
+    weights = random_weights(np.random.default_rng(0), 32, 2)
+    weights["embeddings.word_embeddings.weight"][vocabulary().index("q")] = np.nan
+    save_file(weights, tmp_path / "weights")
+    bad = load_encoder(tiny_model(tmp_path / "bad", weights=tmp_path / "weights"), device="cpu")
+    cache, good = VectorCache(tmp_path / "cache"), texts(3)
+    encode_texts(bad, good, cache)
+    for how in (cache, None):
+        with pytest.raises(EncoderError, match=r"the text 'q of a model': text \d got .*nan"):
+            encode_texts(bad, [*good, ("", "q of a model"), *texts(2, 9)], how)
 
 
 def test_damaged_rows_are_misses_and_are_mended(encoder: Encoder, tmp_path: Path) -> None:

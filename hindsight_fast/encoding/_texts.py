@@ -1,12 +1,14 @@
 """The vectors of a batch of texts."""
 
 from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
 
 import hindsight_models as models
 from hindsight_fast.encoding._cache import VectorCache, vector_keys
+from hindsight_fast.errors import EncoderError
 
 
 class CountingEncoder(Protocol):
@@ -50,12 +52,13 @@ def encode_texts(
     Raises
     ------
     EncoderError
-        The model failed.
+        The model failed; where at a text, it is told how that begins.
     """
     place = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
     texts = list(place)
     if cache is None:
-        encoded = encoder.encode_counted(texts)
+        with _named(texts):
+            encoded = encoder.encode_counted(texts)
     else:
         encoded = _encode_missing(encoder, texts, cache)
     if len(place) == len(pairs):
@@ -73,8 +76,21 @@ def _encode_missing(
     missing = cache.fill(keys, out)
     chunks = [missing[i : i + models.CHUNK] for i in range(0, len(missing), models.CHUNK)]
     encoded = encoder.encode_chunks([texts[i] for i in chunk] for chunk in chunks)
-    for at, part in zip(chunks, encoded, strict=True):
-        for whole, piece in zip(out, part, strict=True):
-            whole[at] = piece
-        cache.add([keys[i] for i in at], part)
+    with _named([texts[i] for i in missing]):
+        for at, part in zip(chunks, encoded, strict=True):
+            for whole, piece in zip(out, part, strict=True):
+                whole[at] = piece
+            cache.add([keys[i] for i in at], part)
     return out
+
+
+@contextmanager
+def _named(texts: Sequence[tuple[str, str]]) -> Generator[None]:
+    """Tell how a text that got no vector begins: its number among these says nothing to others."""
+    try:
+        yield
+    except EncoderError as error:
+        if isinstance(error.__cause__, models.TextError):
+            head, body = texts[error.__cause__.text]
+            raise EncoderError(f"the text {(head or body)[:60]!r}: {error}") from error
+        raise
