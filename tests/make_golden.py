@@ -11,7 +11,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from hindsight_models.card import Golden
-from hindsight_models.known import KNOWN
+from hindsight_models.fetching.known import KNOWN
 from reference import bert_vector, load_tensors
 
 REPEATED = "We repeat the study on twelve corpora and report every failure that we met. "

@@ -16,8 +16,8 @@ from hindsight_models.export import Facts, export_published
 from hindsight_models.folder import sha256_of
 from hindsight_models.graph import build_graph
 from hindsight_models.proof import TEXTS
+from hindsight_models.reading.vocabulary import tokenizer_from_vocabulary
 from hindsight_models.twin import unit_vectors
-from hindsight_models.vocabulary import tokenizer_from_vocabulary
 from hindsight_models.weights import BertConfig
 from reference import bert_vector, load_tensors
 from tiny_model import (

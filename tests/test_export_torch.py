@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from hindsight_models import ModelError, load, verify
 from hindsight_models.card import FUSED_FILE, GRAPH_FILE, WEIGHTS_FILE
 from hindsight_models.export import Facts, export, export_published
-from hindsight_models.intake import take_adapter_folder, take_base
 from hindsight_models.proof import TEXTS
-from hindsight_models.torch_file import open_torch
+from hindsight_models.reading.intake import take_adapter_folder, take_base
+from hindsight_models.reading.torch_file import open_torch
 from tiny_model import vocabulary, write_tokenizer
 
 pytestmark = [pytest.mark.export, pytest.mark.filterwarnings("ignore")]

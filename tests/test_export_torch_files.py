@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hindsight_models import ModelError
-from hindsight_models.pickled import MAX_PICKLE
-from hindsight_models.tensors import open_safetensors, write_float32
-from hindsight_models.torch_file import open_torch
+from hindsight_models.reading.pickled import MAX_PICKLE
+from hindsight_models.reading.tensors import open_safetensors, write_float32
+from hindsight_models.reading.torch_file import open_torch
 from torch_writer import (
     Called,
     Named,
@@ -204,7 +204,7 @@ def test_compressed_and_repeated_entries_are_refused(tmp_path: Path) -> None:
 
 def test_a_pickle_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_zip(tmp_path / "z.bin", b"\x80\x02" + b"]" * (MAX_PICKLE + 1) + b".", {})
-    monkeypatch.setattr("hindsight_models.pickled.MAX_PICKLE", 1000)
+    monkeypatch.setattr("hindsight_models.reading.pickled.MAX_PICKLE", 1000)
     write_plain(tmp_path / "l.bin", b"\x80\x02" + b"]" * 1001 + b".", None)
     for name in ("z.bin", "l.bin"):
         with pytest.raises(ModelError, match="longer than"):

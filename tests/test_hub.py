@@ -14,8 +14,8 @@ from huggingface_hub import constants
 from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
 
 from hindsight_models import ModelError
-from hindsight_models.hub import OutOfReach, download
-from hindsight_models.known import HubFolder
+from hindsight_models.fetching.hub import OutOfReach, download
+from hindsight_models.fetching.known import HubFolder
 from hub_server import Hub, serving
 from tiny_model import random_weights, write_config, write_tokenizer
 

@@ -22,8 +22,8 @@ import hindsight_models
 from hindsight_models import KNOWN, Card, ModelError, Recipe, TakenError, load, verify
 from hindsight_models.card import FUSED_FILE, GRAPH_FILE, HALF_FILE, Golden
 from hindsight_models.export import Facts, export
-from hindsight_models.fetch import fetch, get
-from hindsight_models.known import Wheel
+from hindsight_models.fetching.known import Wheel
+from hindsight_models.fetching.making import fetch, get
 from make_golden import golden_vectors
 from tiny_model import minilm_folder, tiny_model
 

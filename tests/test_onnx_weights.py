@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from hindsight_models import KNOWN, ModelError, verify
-from hindsight_models.onnx_weights import widen
+from hindsight_models.reading.onnx_weights import widen
 from make_golden import golden_vectors
 from reference import load_tensors
 from tiny_model import model_folder

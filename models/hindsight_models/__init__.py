@@ -1,8 +1,14 @@
-"""Text to unit vectors: model cards, tokenising, ONNX sessions; export and fetch.
+"""Text to unit vectors: model cards, tokenising, sessions; export and fetch.
 
 Every failure is a `ModelError` whose message says what to do, or, of the file system while a model
 is fetched or exported, an OSError. Importing this package imports nothing heavy; each name below
 is loaded when first used.
+
+From texts to vectors: `encoder` (texts by chunks) uses `tokenizing`, `batches` (which texts go
+together) and `running` (batches on sessions); `engines` chooses among `session` (onnxruntime;
+`cuda` and `int8` beside it) and `openvino`. A model folder: `card`, `folder` (its files), `proof`
+(its vectors). From published files to one: `reading` (config, tensors, adapter, tokenizer),
+`weights`, `graph`, `twin` (the same computation in float64), `export`. From elsewhere: `fetching`.
 """
 
 from typing import TYPE_CHECKING
@@ -12,11 +18,11 @@ if TYPE_CHECKING:
     from hindsight_models.encoder import CHUNK, Encoded, Encoder, Progress, load
     from hindsight_models.errors import ModelError, TakenError, TextError
     from hindsight_models.export import Facts
-    from hindsight_models.fetch import Placed, export_to, get
-    from hindsight_models.folder import Proof, verify
-    from hindsight_models.known import KNOWN, Hub, Recipe, by_hand
+    from hindsight_models.fetching.known import KNOWN, Hub, Recipe, by_hand
+    from hindsight_models.fetching.making import Placed, export_to, get
+    from hindsight_models.proof import Proof, verify
+    from hindsight_models.reading.told import read_told
     from hindsight_models.session import engine_facts
-    from hindsight_models.told import read_told
 
 __all__ = [
     "CHUNK",
@@ -53,17 +59,17 @@ _HOMES = {
     "TakenError": "errors",
     "TextError": "errors",
     "Facts": "export",
-    "Placed": "fetch",
-    "export_to": "fetch",
-    "get": "fetch",
-    "Proof": "folder",
-    "verify": "folder",
-    "KNOWN": "known",
-    "Hub": "known",
-    "Recipe": "known",
-    "by_hand": "known",
+    "Placed": "fetching.making",
+    "export_to": "fetching.making",
+    "get": "fetching.making",
+    "Proof": "proof",
+    "verify": "proof",
+    "KNOWN": "fetching.known",
+    "Hub": "fetching.known",
+    "Recipe": "fetching.known",
+    "by_hand": "fetching.known",
     "engine_facts": "session",
-    "read_told": "told",
+    "read_told": "reading.told",
 }
 
 

@@ -20,8 +20,8 @@ from hindsight_models.card import (
 from hindsight_models.errors import ModelError
 from hindsight_models.folder import sha256_of
 from hindsight_models.graph import Variant, build_graph
-from hindsight_models.intake import take_adapter_folder, take_base
 from hindsight_models.proof import golden_vectors, prove
+from hindsight_models.reading.intake import take_adapter_folder, take_base
 from hindsight_models.weights import BertConfig, Checkpoint
 
 _GRAPHS: Mapping[str, Variant] = {GRAPH_FILE: "standard", FUSED_FILE: "fused", HALF_FILE: "half"}

@@ -1,4 +1,4 @@
-"""Golden vectors of an export, and its proof by them.
+"""Golden vectors: made at export, and every model folder's proof.
 
 They come from the float64 twin, never from the graph. With an adapter, the twin also tells what
 the vectors would be without it: a graph that lacks the adapter gives perfectly fine vectors, those
@@ -7,6 +7,7 @@ of the base model, and no error anywhere else.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +16,19 @@ from tokenizers import Tokenizer
 from hindsight_models.card import (
     ADAPTER_FILE,
     CONFIG_FILE,
+    FUSED_FILE,
     TOKENIZER_FILE,
     WEIGHTS_FILE,
     Card,
     Golden,
 )
+from hindsight_models.encoder import Encoder
 from hindsight_models.errors import ModelError
-from hindsight_models.folder import verify
 from hindsight_models.twin import unit_vectors
 from hindsight_models.weights import BertConfig
 
-# Far enough from the 0.99999 that agreement asks for to tell the two apart.
+MIN_COSINE = 0.99999
+# Of vectors with an adapter to those without: far enough from agreement to tell the two apart.
 _SAME = 0.9999
 
 _PARAGRAPH = (
@@ -44,6 +47,68 @@ TEXTS = (
 )
 """From one word to more than 512 tokens; the short ones, which come first, show an adapter too."""
 _N_SHORT = 5
+
+
+class Proof(NamedTuple):
+    """What was found of a whole model folder.
+
+    Attributes
+    ----------
+    card
+        The folder's card.
+    n_golden
+        Number of texts with known vectors.
+    worst_cosine
+        Least cosine of a computed to a known vector, over texts and graphs; None where the card
+        has no such texts.
+    """
+
+    card: Card
+    n_golden: int
+    worst_cosine: float | None
+
+
+def verify(folder: Path) -> Proof:
+    """Prove a model folder: every hash, and the golden vectors by each of its graphs, on the CPU.
+
+    Returns
+    -------
+    Proof
+
+    Raises
+    ------
+    ModelError
+        Something is missing, damaged, or computes other vectors here.
+    """
+    encoder = Encoder(folder, device="cpu")
+    encoders = [encoder]
+    if FUSED_FILE in encoder.card.files:
+        encoders.append(Encoder(folder, device="cpu", fused=True))
+    golden = encoder.card.golden
+    texts = [(each.head, each.body) for each in golden]
+    cosines = [check_golden(folder, golden, each.encode(texts)) for each in encoders]
+    return Proof(encoder.card, len(golden), min(cosines) if golden else None)
+
+
+def check_golden(folder: Path, golden: Sequence[Golden], vectors: NDArray[np.float32]) -> float:
+    """Compare computed vectors with the golden ones; returns the least cosine, 1 of none.
+
+    Raises
+    ------
+    ModelError
+        A cosine is below 0.99999.
+    """
+    worst = 1.0
+    for known, vector in zip(golden, vectors, strict=True):
+        expected = np.array(known.vector)
+        cosine = float(vector @ expected / np.linalg.norm(expected))
+        if not cosine >= MIN_COSINE:
+            raise ModelError(
+                f"{folder}: the vector of {known.head!r} has cosine {cosine:.6f} to the known "
+                f"one, less than {MIN_COSINE}; fetch the model again"
+            )
+        worst = min(worst, cosine)
+    return worst
 
 
 def golden_vectors(folder: Path, card: Card) -> tuple[Golden, ...]:
@@ -80,8 +145,6 @@ def _check_adapter(folder: Path, card: Card) -> None:
             f"{folder}: the adapter is of no effect: with and without it, {len(texts)} texts have "
             f"vectors of cosine {alike.min():.6f} or more; is {ADAPTER_FILE} a trained one?"
         )
-    from hindsight_models.encoder import Encoder
-
     computed = Encoder(folder, device="cpu").encode(texts)
     if (_cosines(computed, plain) > _cosines(computed, adapted)).any():
         raise ModelError(f"{folder}: adapter not active: the graph gives the base model's vectors")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from hindsight_models.layout import plain_name
+from hindsight_models.reading.layout import plain_name
 from hindsight_models.weights import BertConfig
 
 Rows = NDArray[np.float64]  # of shape (tokens, hidden_size), the texts' one after another

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from hindsight_models.adapter import ADAPTER_CONFIG, read_adapter_config, take_adapter
 from hindsight_models.card import ADAPTER_FILE, CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILE
 from hindsight_models.errors import ModelError
 from hindsight_models.folder import sha256_of
-from hindsight_models.layout import encoder_shapes, plain_name
-from hindsight_models.tensors import Tensor, check_tensors, open_safetensors, write_float32
-from hindsight_models.torch_file import open_torch
-from hindsight_models.vocabulary import corrected, tokenizer_from_vocabulary
+from hindsight_models.reading.adapter import ADAPTER_CONFIG, read_adapter_config, take_adapter
+from hindsight_models.reading.layout import encoder_shapes, plain_name
+from hindsight_models.reading.tensors import Tensor, check_tensors, open_safetensors, write_float32
+from hindsight_models.reading.torch_file import open_torch
+from hindsight_models.reading.vocabulary import corrected, tokenizer_from_vocabulary
 from hindsight_models.weights import BertConfig, Checkpoint
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")

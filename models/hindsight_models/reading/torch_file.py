@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hindsight_models.errors import ModelError
-from hindsight_models.pickled import MAX_PICKLE, Storage, View, read_pickle
-from hindsight_models.tensors import Tensor, as_array
+from hindsight_models.reading.pickled import MAX_PICKLE, Storage, View, read_pickle
+from hindsight_models.reading.tensors import Tensor, as_array
 
 _MAX_DIMENSIONS = 8
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from hindsight_models.errors import ModelError
-from hindsight_models.layout import adapter_shapes
-from hindsight_models.tensors import Tensor, check_tensors
+from hindsight_models.reading.layout import adapter_shapes
+from hindsight_models.reading.tensors import Tensor, check_tensors
 from hindsight_models.weights import BertConfig, read_json_object
 
 ADAPTER_CONFIG = "adapter_config.json"

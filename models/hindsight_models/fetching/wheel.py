@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hindsight_models.errors import ModelError
+from hindsight_models.fetching.known import Wheel
+from hindsight_models.fetching.placing import OF_THE_DISK
 from hindsight_models.folder import sha256_of
-from hindsight_models.known import Wheel
-from hindsight_models.placing import OF_THE_DISK
 
 _MAX_MEMBER = 2_000_000_000  # bytes
 
