@@ -444,6 +444,24 @@ def test_known_vectors_are_taken_over(tmp_path: Path, model: Path, encoder: Enco
     np.testing.assert_array_equal(vectors.array[99], expected)
 
 
+def test_damaged_vectors_are_not_taken_over(tmp_path: Path, encoder: Encoder) -> None:
+    store = build_store(table([paper(i) for i in range(6000)]), tmp_path / "store")
+    rows = np.arange(6000)
+    embed_store(
+        store, encoder, since=dt.date(2023, 6, 5), taken=[Known("a", [(rows, unit(rows, 1))])]
+    )
+    with (store.path / "vectors" / "tiny" / "vectors.npy").open("r+b") as file:
+        file.seek(80_003)  # a sign, between the blocks that are looked at when it is opened
+        sign = file.read(1)[0]
+        file.seek(80_003)
+        file.write(bytes([sign ^ 0x80]))
+    store.vectors("tiny")
+    with pytest.raises(
+        ArtefactError, match=r"vectors\.npy is not the file that its manifest names"
+    ):
+        embed_store(store, encoder)
+
+
 def test_known_vectors_must_be_of_length_1(tmp_path: Path, encoder: Encoder) -> None:
     store = build_store(table(PAPERS), tmp_path / "store")
     rows = np.array([4, 5])

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hindsight_fast.storage import RowFile
+from hindsight_fast.storage import RowFile, verify_folder
 from hindsight_fast.store import VECTORS, Store, Vectors
 
 COUNTS = ("n_encoded", "n_taken", "n_repeated", "n_texts", "n_tokens", "n_truncated", "n_retried")
@@ -42,12 +42,15 @@ class Taken(Protocol):
 
 
 class Earlier:
-    """The vectors that a store has, of fewer papers than it is to have, and what they count."""
+    """The vectors that a store has, of fewer papers than it is to have, and what they count.
+
+    All of their bytes are checked first: in their new place, damage would be what was written.
+    """
 
     identity, label = "earlier", "taking over earlier vectors"
 
     def __init__(self, store: Store, vectors: Vectors) -> None:
-        self._path = store.vectors_folder(vectors.encoder) / VECTORS
+        self._folder = store.vectors_folder(vectors.encoder)
         self._shape = vectors.array.shape
         body = vectors.manifest.body
         self.counts: Mapping[str, int] = {
@@ -56,8 +59,9 @@ class Earlier:
         }
 
     def __iter__(self) -> Generator[Batch]:
+        verify_folder(self._folder, "vectors")
         n, dim = self._shape
-        file = RowFile(self._path, np.float32, (n, dim))
+        file = RowFile(self._folder / VECTORS, np.float32, (n, dim))
         try:
             for start in range(0, n, _AT_ONCE):
                 rows = np.arange(start, min(start + _AT_ONCE, n))
