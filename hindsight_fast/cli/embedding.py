@@ -93,7 +93,7 @@ def load(
         device=device,
         precision=precision,
         threads=console.threads_to_use(threads),
-        gpu_mem=None if gpu_mem is None else int(gpu_mem * 1e9),
+        gpu_mem=None if gpu_mem is None else round(gpu_mem * 1e9),
     )
     console.note(encoder.in_words())
     return encoder

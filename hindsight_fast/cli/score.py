@@ -9,6 +9,7 @@ import typer
 
 from hindsight_fast.cli import console
 from hindsight_fast.cli.console import Device, GpuMem, Json, Overwrite, Precision, Threads
+from hindsight_fast.cli.embedding import load
 
 if TYPE_CHECKING:
     from hindsight_fast.scoring import Scorer
@@ -162,26 +163,20 @@ def open_scorer(
     search: str,
 ) -> "Scorer":
     """Pool, cache and encoder, opened and checked against each other."""
-    from hindsight_fast import Pool, Scorer, load_encoder
+    from hindsight_fast import Pool, Scorer
     from hindsight_fast.encoding import VectorCache
 
-    opened, threads = Pool.open(pool, store), console.threads_to_use(how.threads)
+    opened = Pool.open(pool, store)
     cache = None if how.cache is None else VectorCache(how.cache)
-    loaded = load_encoder(
-        how.encoder or opened.encoder,
-        device=how.device,
-        precision=how.precision,
-        threads=threads,
-        gpu_mem=None if how.gpu_mem is None else round(how.gpu_mem * 1e9),
-    )
-    console.note(loaded.in_words())
+    name = how.encoder or opened.encoder
+    loaded = load(name, how.device, how.threads, how.precision, how.gpu_mem)
     return Scorer(
         opened,
         loaded,
         k=k,
         theta=theta,
         search=search,
-        threads=threads,
+        threads=how.threads,
         cache=cache,
         allow=how.allow,
     )
