@@ -10,14 +10,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from hindsight_fast.agreement import Agreement, compare
 from hindsight_fast.encoders import Encoder
 from hindsight_fast.errors import DataError, EncoderError
 from hindsight_fast.papers import text
 from hindsight_fast.papers.readers import lines, streams, tables
-
-MIN_MEAN = 0.999
-"""Least mean cosine of the same model and text rule: rounding and float16 stay well above it,
-another adapter, separator or cut far below."""
 
 _IDS = ("paper_id", "paperId", "id", "corpus_id", "corpusid", "corpusId")
 _WORST = 5
@@ -29,36 +26,27 @@ class Against:
 
     Attributes
     ----------
-    n, n_skipped : int
-        Papers compared; records without title or vector.
-    cosine_mean, cosine_min, cosine_p1, cosine_p5, cosine_p50 : float
-        Of the cosines between a paper's two vectors: mean, smallest, percentiles.
+    agreement : Agreement
+        Of ours (the reference) and the published vectors.
+    n_skipped : int
+        Records without title or vector.
     norm_min, norm_mean, norm_max : float
         Lengths of the published vectors; ours are 1.
     worst : tuple of (str, float)
         Ids and cosines of the papers that are furthest apart.
     """
 
-    n: int
+    agreement: Agreement
     n_skipped: int
-    cosine_mean: float
-    cosine_min: float
-    cosine_p1: float
-    cosine_p5: float
-    cosine_p50: float
     norm_min: float
     norm_mean: float
     norm_max: float
     worst: tuple[tuple[str, float], ...]
 
-    @property
-    def agrees(self) -> bool:
-        """Whether they are the model's own, by the mean cosine."""
-        return self.cosine_mean >= MIN_MEAN
-
     def facts(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self) | {"agrees": self.agrees}
+        facts = asdict(self)
+        return {**facts.pop("agreement"), **facts, "agrees": self.agreement.same_model}
 
 
 class _Paper(NamedTuple):
@@ -101,20 +89,15 @@ def compare_with_published(encoder: Encoder, path: Path, limit: int | None = Non
             f"{path}: none of {n_records} records has both a title and a vector; expected are "
             "the columns paper_id, title, abstract, vector"
         )
-    ours = encoder.encode([pairs[i] for i in kept]).astype(np.float64)
+    ours = encoder.encode([pairs[i] for i in kept])
     theirs = np.array([papers[i].vector for i in kept])
     norms = np.sqrt(np.einsum("nd,nd->n", theirs, theirs))
-    cosines = np.einsum("nd,nd->n", ours, theirs) / norms
-    low = np.percentile(cosines, [1, 5, 50])
+    theirs /= norms[:, None]
+    cosines = np.einsum("nd,nd->n", ours, theirs, dtype=np.float64)
     furthest: list[int] = np.argsort(cosines, kind="stable")[:_WORST].tolist()
     return Against(
-        n=len(kept),
+        agreement=compare(ours, theirs, encoder.theta),
         n_skipped=n_records - len(kept),
-        cosine_mean=float(cosines.mean()),
-        cosine_min=float(cosines.min()),
-        cosine_p1=float(low[0]),
-        cosine_p5=float(low[1]),
-        cosine_p50=float(low[2]),
         norm_min=float(norms.min()),
         norm_mean=float(norms.mean()),
         norm_max=float(norms.max()),

@@ -288,6 +288,10 @@ def test_a_folder_tells_its_text_rule(home: Path, base: Path, tmp_path: Path) ->
         with pytest.raises(EncoderError, match=message):
             export_model("mine", folder, rule=TextRule(theta=0.7))
         (folder / file).unlink()
+    (folder / "modules.json").write_text("[" * 100_000)
+    with pytest.raises(EncoderError, match="is no list of modules"):
+        export_model("mine", folder, rule=TextRule(theta=0.7))
+    (folder / "modules.json").unlink()
     write_config(folder / "config.json", 32, 2, model_type="gpt2")
     with pytest.raises(EncoderError, match="model_type is 'gpt2'"):
         export_model("mine", folder, rule=TextRule(theta=0.7))
@@ -354,12 +358,12 @@ def test_published_vectors_in_every_form_agree(
     write_lines(tmp_path / "api.jsonl", [*api, {"paperId": "d4", "title": "No vector"}])
     for name in ("list.parquet", "text.jsonl.gz", "api.jsonl"):
         found = compare_with_published(encoder, tmp_path / name)
-        assert found.agrees and found.n == 3
+        assert found.agreement.same_model and found.agreement.n == 3
         assert found.n_skipped == (1 if name == "api.jsonl" else 0)
-        assert found.cosine_min > 0.99999
+        assert found.agreement.cosine_min > 0.99999
         assert found.norm_mean == pytest.approx(22, abs=0.01)
         assert {paper for paper, _ in found.worst} == {"a1", "b2", "c3"}
-    assert compare_with_published(encoder, tmp_path / "list.parquet", limit=2).n == 2
+    assert compare_with_published(encoder, tmp_path / "list.parquet", limit=2).agreement.n == 2
 
 
 def test_vectors_of_another_model_are_refused(

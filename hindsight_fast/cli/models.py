@@ -168,7 +168,8 @@ def verify(
     if against is None:
         console.finish(as_json, facts, whole)
         return
-    from hindsight_fast.against import MIN_MEAN, compare_with_published
+    from hindsight_fast.against import compare_with_published
+    from hindsight_fast.agreement import SAME_MODEL
     from hindsight_fast.encoders import load_encoder
     from hindsight_fast.errors import EncoderError
 
@@ -176,20 +177,21 @@ def verify(
     console.note(f"{whole}; encoding on {encoder.device}")
     found = compare_with_published(encoder, against, limit)
     console.finish(as_json, facts | {"against": found.facts()}, "\n".join(_against_lines(found)))
-    if not found.agrees:
+    if not found.agreement.same_model:
         raise EncoderError(
             f"the vectors of {against} were not made by {name} with this text rule: the mean "
-            f"cosine is {found.cosine_mean:.6f}, at least {MIN_MEAN} is expected"
+            f"cosine is {found.agreement.cosine_mean:.6f}, at least {SAME_MODEL} is expected"
         )
 
 
 def _against_lines(found: "Against") -> list[str]:
+    of = found.agreement
     skipped = f", {found.n_skipped:,} without title or vector skipped" if found.n_skipped else ""
     worst = ", ".join(f"{paper} ({cosine:.6f})" for paper, cosine in found.worst)
     return [
-        f"{found.n:,} papers compared{skipped}",
-        f"cosine: mean {found.cosine_mean:.6f}, min {found.cosine_min:.6f}; percentiles 1: "
-        f"{found.cosine_p1:.6f}, 5: {found.cosine_p5:.6f}, 50: {found.cosine_p50:.6f}",
+        f"{of.n:,} papers compared{skipped}",
+        f"cosine: mean {of.cosine_mean:.6f}, min {of.cosine_min:.6f}; percentiles 1: "
+        f"{of.cosine_p1:.6f}, 5: {of.cosine_p5:.6f}, 50: {of.cosine_p50:.6f}",
         f"norm of the published vectors: {found.norm_min:.3f} to {found.norm_max:.3f}, mean "
         f"{found.norm_mean:.3f}",
         f"furthest apart: {worst}",

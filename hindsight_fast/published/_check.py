@@ -7,17 +7,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hindsight_fast.agreement import Agreement, compare
+from hindsight_fast.agreement import SAME_MODEL, Agreement, compare
 from hindsight_fast.encoders import Encoder
 from hindsight_fast.errors import DataError
 from hindsight_fast.store import Store
 
 SAMPLE: Final = 256
 """Papers that are encoded again."""
-
-LEAST_MEAN: Final = 0.999
-"""A smaller mean cosine is refused: float16 of the same weights and texts gives above 0.99999, and
-theta lies in a band 0.07 wide, so that vectors further apart decide other matches."""
 
 FAR: Final = 0.005
 """A paper whose cosine is further below the mean had another text, most likely."""
@@ -42,7 +38,7 @@ class Check(NamedTuple):
     @property
     def passed(self) -> bool:
         """Whether these are vectors of our encoder."""
-        return self.agreement.cosine_mean >= LEAST_MEAN
+        return self.agreement.same_model
 
     def facts(self) -> dict[str, Any]:
         """The same for a manifest."""
@@ -71,7 +67,7 @@ def check_published(
     Raises
     ------
     DataError
-        The mean cosine is below `LEAST_MEAN`.
+        The mean cosine is below `SAME_MODEL`.
     EncoderError
         The model failed.
     """
@@ -84,7 +80,7 @@ def check_published(
     if not check.passed and not force:
         raise DataError(
             f"the published vectors are not those of {encoder.name}: of {agreement.n} papers that "
-            f"were encoded again, the {agreement.in_words()}; the mean must be {LEAST_MEAN}. "
+            f"were encoded again, the {agreement.in_words()}; the mean must be {SAME_MODEL}. "
             f"{_advice(check)}. --force takes them all the same"
         )
     return check
@@ -119,7 +115,7 @@ def _far(
 
 def _advice(check: Check) -> str:
     median, n_far = check.agreement.cosine_p50, len(check.far)
-    if median < LEAST_MEAN:
+    if median < SAME_MODEL:
         return "They were made by another model or adapter, or with another rule for texts"
     shown = ", ".join(list(check.far)[:5])
     return (
