@@ -279,7 +279,9 @@ def test_a_length_that_would_move_matches_is_no_unit_vector(tmp_path: Path) -> N
 
 
 def test_auto_says_what_it_uses(folder: Path) -> None:
-    assert load(folder).device in ("cpu", "cuda:0")
+    encoder = load(folder)
+    assert encoder.device.split(",")[0] in ("cpu", "cuda:0")
+    assert encoder.device_note.startswith("not on CUDA: ") == (encoder.device == "cpu")
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "CPU", "", "cuda:0 "])

@@ -76,7 +76,7 @@ def _check_modules(path: Path) -> None:
         modules: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
         kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
         places = [str(module["path"]) for module in modules]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"{path} is no list of modules: {error}") from error
     for kind in kinds:
         if kind not in _PLAIN:
