@@ -137,7 +137,9 @@ class Runners:
             if device not in self._exact:
                 self._exact[device] = self._open_exact(device)
         (batch,) = self.plan([len(text)])
-        vector: NDArray[np.float32] = self._exact[device].run(*fill(batch, [text]))[0]
+        vector: NDArray[np.float32] = self._fitting(
+            self._exact[device], batch._replace(rows=1), [text]
+        )[0]
         return vector
 
 
