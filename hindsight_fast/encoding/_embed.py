@@ -43,9 +43,9 @@ def embed_store(
     for a byte or two of each.
 
     What is done survives any end of the process: called again with the same, it goes on there,
-    with the same result to the byte. Vectors that are there already, of the same encoder and
-    precision and for at least these papers, are returned as they are; those for fewer papers are
-    taken over.
+    with the same result to the byte (on a GPU texts then meet others in a batch, which may move
+    last bits). Vectors that are there already, of the same encoder and precision and for at least
+    these papers, are returned as they are; those for fewer papers are taken over.
 
     Parameters
     ----------
