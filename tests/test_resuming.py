@@ -219,6 +219,14 @@ def test_other_work_is_not_mixed_in(filled: Filled) -> None:
     filled.check()
 
 
+def test_other_work_that_had_hardly_begun_is_not_in_the_way(tmp_path: Path) -> None:
+    one = Filled(tmp_path / "it")
+    one.stop(0)
+    one.fill(precision="float16")
+    assert one.restored == []
+    one.check()
+
+
 def test_what_is_no_work_of_ours_is_left_alone(tmp_path: Path) -> None:
     one = Filled(tmp_path / "it")
     one.partial.mkdir()

@@ -161,7 +161,8 @@ def publish_resumable(
     overwrite
         Replace the artefact that is there.
     discard
-        Begin anew where unfinished work was made from something else, or is damaged.
+        Begin anew where unfinished work was made from something else, or is damaged. Where none
+        of it is complete, that happens in any case.
 
     Raises
     ------
@@ -217,7 +218,8 @@ def _continue(
                     "give --overwrite to discard it"
                 ) from error
         except UsageError:
-            if not discard:
+            nothing_done = not any(itertools.islice(records(journal), 1, None))
+            if not discard and not nothing_done:
                 raise
     with storage_errors(f"write {folder}"):
         journal.unlink(missing_ok=True)  # first: without it nothing here counts
