@@ -30,7 +30,7 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.processors import TemplateProcessing
 
 from benchmarks.measure import machine, table, write_json
-from benchmarks.shape import CONFIG, adapter_shapes, bert_shapes
+from benchmarks.shape import CONFIG, adapter_shapes, bert_shapes, random_tensor
 from hindsight_models import Card, Encoder, ModelError, load
 from hindsight_models.batches import CUDA_TOKENS, padding_share
 from hindsight_models.card import (
@@ -72,7 +72,9 @@ def random_model(folder: Path) -> Path:
         (WEIGHTS_FILE, bert_shapes(config)),
         (ADAPTER_FILE, adapter_shapes(config)),
     ):
-        save_file({key: _tensor(rng, key, shape) for key, shape in shapes.items()}, folder / name)
+        save_file(
+            {key: random_tensor(rng, key, shape) for key, shape in shapes.items()}, folder / name
+        )
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     words = [*special, *(f"w{i}" for i in range(_WORDS))]
     tokenizer = Tokenizer(WordLevel({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
@@ -185,12 +187,6 @@ def _nvidia_smi(what: str) -> str:
         return ""
     query = [program, "-i", "0", f"--query-gpu={what}", "--format=csv,noheader,nounits"]
     return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
-
-
-def _tensor(rng: np.random.Generator, key: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    values = rng.standard_normal(shape, np.float32)
-    values *= np.float32(0.1 if len(shape) == 1 else shape[-1] ** -0.5)
-    return values + np.float32(key.endswith("LayerNorm.weight"))
 
 
 def main() -> None:

@@ -15,6 +15,8 @@ from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariable
 
 from hindsight_models.card import ADAPTER_FILE, CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILE
 from hindsight_models.export import Facts, export
+from hindsight_models.reading import layout
+from hindsight_models.reading.layout import Shapes
 from hindsight_models.weights import BertConfig
 
 SHARED = Path(os.environ.get("HINDSIGHT_SHARED", Path(__file__).resolve().parents[2] / "shared"))
@@ -33,7 +35,6 @@ UNITS = 48  # of the adapter
 MAX_TOKENS = 512
 SEPARATOR = "[SEP]"
 
-Tensors = dict[str, NDArray[np.float32]]
 Texts = list[tuple[str, str]]
 
 
@@ -70,36 +71,17 @@ def specter2_shape(*, adapter: bool = True) -> Path:
     return folder
 
 
-def bert_shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
+def bert_shapes(config: BertConfig) -> Shapes:
     """Tensors of a BERT checkpoint in Hugging Face's layout."""
-    dim, inner = config.hidden_size, config.intermediate_size
-    shapes: dict[str, tuple[int, ...]] = {
-        "embeddings.word_embeddings.weight": (config.vocab_size, dim),
-        "embeddings.position_embeddings.weight": (config.max_position_embeddings, dim),
-        "embeddings.token_type_embeddings.weight": (config.type_vocab_size, dim),
-        **_norm("embeddings.LayerNorm", dim),
-        **_dense("pooler.dense", dim, dim),
-    }
-    for i in range(config.num_hidden_layers):
-        layer = f"encoder.layer.{i}"
-        for part in ("query", "key", "value"):
-            shapes |= _dense(f"{layer}.attention.self.{part}", dim, dim)
-        shapes |= _dense(f"{layer}.attention.output.dense", dim, dim)
-        shapes |= _norm(f"{layer}.attention.output.LayerNorm", dim)
-        shapes |= _dense(f"{layer}.intermediate.dense", inner, dim)
-        shapes |= _dense(f"{layer}.output.dense", dim, inner)
-        shapes |= _norm(f"{layer}.output.LayerNorm", dim)
-    return shapes
+    dim = config.hidden_size
+    pooler = {"pooler.dense.weight": (dim, dim), "pooler.dense.bias": (dim,)}
+    return {**layout.encoder_shapes(config), **pooler}
 
 
-def adapter_shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
+def adapter_shapes(config: BertConfig) -> Shapes:
     """Tensors of a bottleneck adapter, named as the adapters library does."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for i in range(config.num_hidden_layers):
-        part = f"bert.encoder.layer.{i}.output.adapters.shape"
-        shapes |= _dense(f"{part}.adapter_down.0", UNITS, config.hidden_size)
-        shapes |= _dense(f"{part}.adapter_up", config.hidden_size, UNITS)
-    return shapes
+    shapes = layout.adapter_shapes(config, "shape", UNITS)
+    return {f"bert.{name}": shape for name, shape in shapes.items()}
 
 
 def linear_layers(config: BertConfig, units: int) -> list[tuple[int, int]]:
@@ -112,23 +94,19 @@ def linear_layers(config: BertConfig, units: int) -> list[tuple[int, int]]:
     return [*[(dim, dim)] * 4, (dim, inner), (inner, dim), *bottleneck]
 
 
-def _dense(name: str, out: int, into: int) -> dict[str, tuple[int, ...]]:
-    return {f"{name}.weight": (out, into), f"{name}.bias": (out,)}
+def random_tensor(
+    rng: np.random.Generator, name: str, shape: tuple[int, ...]
+) -> NDArray[np.float32]:
+    """Numbers such that every token of a text and every layer moves the vector."""
+    values = rng.standard_normal(shape, np.float32)
+    values *= np.float32(0.1 if len(shape) == 1 else shape[-1] ** -0.5)
+    return values + np.float32(name.endswith("LayerNorm.weight"))
 
 
-def _norm(name: str, dim: int) -> dict[str, tuple[int, ...]]:
-    return {f"{name}.weight": (dim,), f"{name}.bias": (dim,)}
-
-
-def _save_once(path: Path, shapes: dict[str, tuple[int, ...]], rng: np.random.Generator) -> None:
-    """Random tensors such that every token of a text and every layer moves the vector."""
+def _save_once(path: Path, shapes: Shapes, rng: np.random.Generator) -> None:
     if path.exists():
         return
-    tensors: Tensors = {}
-    for name, shape in shapes.items():
-        values = rng.standard_normal(shape, np.float32)
-        values *= np.float32(0.1 if len(shape) == 1 else shape[-1] ** -0.5)
-        tensors[name] = values + np.float32(name.endswith("LayerNorm.weight"))
+    tensors = {name: random_tensor(rng, name, shape) for name, shape in shapes.items()}
     whole = path.with_suffix(".partial")
     save_file(tensors, whole, metadata={"format": "pt"})  # transformers wants that word
     whole.replace(path)
