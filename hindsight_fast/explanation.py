@@ -8,6 +8,7 @@ import polars as pl
 
 from hindsight_fast.costs import Cost, measure, total_error
 from hindsight_fast.scoring import Scorer
+from hindsight_fast.summaries import notes_on_published
 from hindsight_fast.tables import named_papers
 
 _NOT_SCORED = {
@@ -57,6 +58,7 @@ def explain_idea(scorer: Scorer, idea: pl.DataFrame) -> Explanation:
     costs = measure(scorer, idea)
     facts |= {"nearest": papers.to_dicts(), "costs": [cost.facts() for cost in costs]}
     lines = _sentences(scorer, row, papers) + _doubts(scorer, papers, costs)
+    lines += [f"The {line}." for line in notes_on_published(scorer.pool.check)]
     return Explanation("\n".join(lines), _table(papers), facts)
 
 
@@ -116,6 +118,11 @@ def _named(paper: dict[str, Any]) -> str:
     return f'"{paper["title"]}" ({paper["venue"] or "venue unknown"}, {paper["date"]}, {cited})'
 
 
+def _short(venue: str) -> str:
+    """So much of a venue, which may be a whole reference, that a title has room beside it."""
+    return venue if len(venue) <= 24 else f"{venue[:23]}…"
+
+
 def _table(papers: pl.DataFrame) -> list[list[str]]:
     return [
         [
@@ -123,7 +130,7 @@ def _table(papers: pl.DataFrame) -> list[list[str]]:
             f"{one['similarity']:.4f}",
             f"{one['impact']:.4f}",
             "?" if one["citations"] is None else f"{one['citations']:,}",
-            one["venue"] or "?",
+            _short(one["venue"] or "?"),
             one["date"] or "?",
             one["title"],
         ]

@@ -187,7 +187,7 @@ def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
             f"against the exact scan, on {quality['n_sampled']} sampled ideas: recall@K "
             f"{quality['recall']:.4f}, equal scores {100 * quality['equal_scores']:.1f}%"
         )
-    lines += _notes_on_precision(facts) + _notes_on_published(facts["published"])
+    lines += _notes_on_precision(facts) + notes_on_published(facts["published"])
     return lines + _notes_on_cache(facts["cache"])
 
 
@@ -211,7 +211,8 @@ def _notes_on_precision(facts: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _notes_on_published(check: dict[str, Any] | None) -> list[str]:
+def notes_on_published(check: dict[str, Any] | None) -> list[str]:
+    """How published vectors agree with the encoder's own (`Pool.check`), where a pool has any."""
     agreement = Agreement.from_facts(check)
     if check is None or agreement is None:
         return []

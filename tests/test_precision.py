@@ -158,6 +158,8 @@ def test_vectors_taken_over_are_part_of_what_a_pool_and_a_run_are(
     summary = runs.score_file(Scorer(taken, encoder), ideas, out, overwrite=True)
     assert summary["published"]["passed"] is False
     assert any("they are not this encoder's" in line for line in summary["notes"])
+    explained = explain_idea(Scorer(taken, encoder), next(read_ideas(ideas, limit=1)))
+    assert "they are not this encoder's" in explained.text
 
 
 def test_the_cost_of_ideas_is_that_of_the_definition(
