@@ -19,7 +19,7 @@ from hindsight_fast.errors import UsageError
 from hindsight_fast.storage import Target, existing, publish_resumable
 from hindsight_fast.store import VECTORS, Store, Vectors
 
-Check = Callable[
+CheckTaken = Callable[
     [NDArray[np.int64], Callable[[NDArray[np.int64]], NDArray[np.float32]]], Mapping[str, Any]
 ]
 
@@ -30,7 +30,7 @@ def embed_store(
     *,
     since: dt.date | None = None,
     taken: Sequence[Taken] = (),
-    check: Check | None = None,
+    check: CheckTaken | None = None,
     overwrite: bool = False,
     progress: Watch | None = None,
     foretell: Callable[[Forecast], None] | None = None,
