@@ -43,7 +43,7 @@ class Vectors:
         Unit rows, mapped; a row of zeros where the paper was not encoded.
     manifest : Manifest
     fingerprint : str
-        Of papers, encoder and `since` together.
+        Of all that they depend on: papers, encoder, precision, `since` and `taken`.
     encoder, encoder_fingerprint : str
         The encoder's name, and what its vectors depend on.
     precision : str
