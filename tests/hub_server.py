@@ -8,7 +8,7 @@ import hashlib
 import re
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -37,6 +37,10 @@ class Hub:
         The storage answers 503.
     spoilt
         The storage sends other bytes than announced.
+    tag
+        ETag in place of the hash.
+    endless
+        The storage sends this many bytes more than announced, without a length.
     requests
         Method, path and headers (lower case) of what was asked.
     sent
@@ -50,6 +54,8 @@ class Hub:
     stall: int | None = None
     broken: bool = False
     spoilt: bool = False
+    tag: str | None = None
+    endless: int = 0
     requests: list[tuple[str, str, dict[str, str]]] = field(
         default_factory=list[tuple[str, str, dict[str, str]]]
     )
@@ -137,13 +143,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(302 if large else 200)
         self.send_header("X-Repo-Commit", commit)
         if large:
-            self.send_header("X-Linked-Etag", f'"{hashlib.sha256(content).hexdigest()}"')
+            tag = self.hub.tag or hashlib.sha256(content).hexdigest()
+            self.send_header("X-Linked-Etag", f'"{tag}"')
             self.send_header("X-Linked-Size", str(len(content)))
             self.send_header("Location", f"http://localhost:{self.hub.port}/storage{path}")
             self.send_header("Content-Length", "0")
         else:
             git = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-            self.send_header("ETag", f'"{git}"')
+            self.send_header("ETag", f'"{self.hub.tag or git}"')
             self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if body and not large:
@@ -155,6 +162,13 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if self.hub.spoilt:
             content = bytes(len(content))
+        if self.hub.endless:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):  # the client has had enough
+                self.wfile.write(content + bytes(self.hub.endless))
+            self.close_connection = True
+            return
         start = 0
         if asked := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", "")):
             start = int(asked[1])

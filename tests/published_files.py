@@ -45,10 +45,10 @@ def publish_base(folder: Path) -> Path:
     return folder
 
 
-def publish_adapter(folder: Path, seed: int = 1) -> Path:
+def publish_adapter(folder: Path, seed: int = 1, name: str = "[PRX]") -> Path:
     """An adapter in the layout of allenai/specter2."""
     folder.mkdir(parents=True)
-    (folder / "adapter_config.json").write_text(json.dumps(ADAPTER_CONFIG))
+    (folder / "adapter_config.json").write_text(json.dumps(ADAPTER_CONFIG | {"name": name}))
     tensors = random_adapter(np.random.default_rng(seed), 32, 2)
     save(folder / "pytorch_adapter.bin", {key: 3 * value for key, value in tensors.items()})
     return folder

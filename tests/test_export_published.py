@@ -1,6 +1,7 @@
 """From files as they are published to a proven model folder, and what is refused on the way."""
 
 import json
+import struct
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from hindsight_models.graph import build_graph
 from hindsight_models.proof import TEXTS
 from hindsight_models.reading.vocabulary import tokenizer_from_vocabulary
 from hindsight_models.twin import unit_vectors
-from hindsight_models.weights import BertConfig
+from hindsight_models.weights import BertConfig, read_entries
 from reference import bert_vector, load_tensors
 from tiny_model import (
     random_adapter,
@@ -220,6 +221,63 @@ def test_facts_that_name_an_adapter_need_its_files(tmp_path: Path) -> None:
 
 
 # What is refused ---------------------------------------------------------------------------------
+
+
+def test_specter2s_other_adapters_are_not_taken_for_its_own(tmp_path: Path) -> None:
+    base = publish(tmp_path / "base")
+    extra = publish_adapter(tmp_path / "adapter")
+    with pytest.raises(ModelError, match=r"is the adapter \[PRX\], allenai/specter2; expected"):
+        exported(
+            base, tmp_path / "a", replace(FACTS, adapter="allenai/specter2_adhoc_query"), extra
+        )
+    exported(base, tmp_path / "b", replace(FACTS, adapter="allenai/specter2"), extra)
+
+
+def test_nan_in_a_row_that_no_golden_text_has_is_found(tmp_path: Path) -> None:
+    base = publish(tmp_path / "base")
+    tensors = weights()
+    tensors["embeddings.word_embeddings.weight"][4, 0] = np.nan  # [MASK]
+    (base / "pytorch_model.bin").unlink(missing_ok=True)
+    save_file(tensors, base / "model.safetensors")
+    with pytest.raises(ModelError, match=r"word_embeddings\.weight holds NaN"):
+        exported(base, tmp_path / "out")
+
+
+def _lying(header: dict[str, Any], how: str) -> bytes:
+    one, other = [name for name in header if "query.weight" in name]
+    match how:
+        case "overlap":
+            header[one]["data_offsets"] = header[other]["data_offsets"]
+        case "infinite":
+            header[one]["shape"][0] = 1e999
+        case "text":
+            header[one]["shape"] = [str(n) for n in header[one]["shape"]]
+        case "metadata":
+            header["__metadata__"] = 3
+        case _:
+            return b"[" * 100_000
+    return json.dumps(header).encode()
+
+
+@pytest.mark.parametrize("how", ["overlap", "infinite", "text", "metadata", "deep"])
+def test_a_header_that_lies_is_refused_with_the_files_name(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "model.safetensors"
+    save_file(weights(), path)
+    raw = path.read_bytes()
+    (length,) = struct.unpack("<Q", raw[:8])
+    text = _lying(json.loads(raw[8 : 8 + length]), how)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + raw[8 + length :])
+    with pytest.raises(ModelError, match=r"model\.safetensors"):
+        read_entries(path)
+
+
+@pytest.mark.parametrize("more", [b"x", bytes(4096)])
+def test_bytes_of_no_tensor_are_refused(tmp_path: Path, more: bytes) -> None:
+    path = tmp_path / "model.safetensors"
+    save_file(weights(), path)
+    path.write_bytes(path.read_bytes() + more)
+    with pytest.raises(ModelError, match="are of no tensor"):
+        read_entries(path)
 
 
 @pytest.mark.parametrize(

@@ -215,6 +215,32 @@ def test_other_bytes_than_announced_are_refused_and_gone(hub: Hub, tmp_path: Pat
     assert same(download(SOURCE), tmp_path / "published")
 
 
+@pytest.mark.parametrize("tag", ["../../../../outside", "/outside", "abc", "A" * 64])
+def test_a_tag_that_is_no_hash_names_no_file(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tag: str
+) -> None:
+    hub.tag = tag.replace("/outside", f"{tmp_path}/outside") if tag[0] == "/" else tag
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "a/b/cache"))
+    with pytest.raises(ModelError, match="expected a hash"):
+        download(SOURCE)
+    assert {path.name for path in tmp_path.iterdir()} <= {"published", "a"}
+
+
+def test_more_bytes_than_announced_are_not_kept(hub: Hub, tmp_path: Path) -> None:
+    hub.endless = 10_000_000
+    with pytest.raises(ModelError, match=r"more than the [0-9,]+ bytes that were announced"):
+        download(SOURCE)
+    assert max(path.stat().st_size for path in blobs(tmp_path)) < 100_000
+    hub.endless = 0
+    assert same(download(SOURCE), tmp_path / "published")
+
+
+def test_a_file_is_announced_once(hub: Hub) -> None:
+    download(SOURCE)
+    heads = [path for method, path, _ in hub.requests if method == "HEAD"]
+    assert len(heads) == len(FILES)
+
+
 def test_a_damaged_cache_is_found(hub: Hub, tmp_path: Path) -> None:
     path = (download(SOURCE) / "model.safetensors").resolve()
     content = bytearray(path.read_bytes())

@@ -115,7 +115,7 @@ def export_published(base: Path, out: Path, facts: Facts, adapter: Path | None =
     sources = {**facts.sources, **take_base(base, out)}
     label = facts.adapter
     if adapter is not None:
-        name, used = take_adapter_folder(adapter, out)
+        name, used = take_adapter_folder(adapter, out, facts.adapter)
         sources |= {"adapter/name": name, **used}
         label = label or name or "bottleneck"
     card = export(out, replace(facts, sources=sources, adapter=label))

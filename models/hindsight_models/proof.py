@@ -114,6 +114,8 @@ def check_golden(folder: Path, golden: Sequence[Golden], vectors: NDArray[np.flo
 def golden_vectors(folder: Path, card: Card) -> tuple[Golden, ...]:
     """`TEXTS` with the vectors that the twin gives them, from a folder's own files."""
     vectors = _twin(folder, card, TEXTS, adapted=card.adapter is not None)
+    if not np.isfinite(vectors).all():
+        raise ModelError(f"{folder}: the weights give no vectors, or of no length; damaged?")
     return tuple(
         Golden(head, body, tuple(vector.tolist()))
         for (head, body), vector in zip(TEXTS, vectors, strict=True)

@@ -12,6 +12,7 @@ from typing import Any, cast
 from hindsight_models.errors import ModelError
 
 _MAX_HEADER = 100_000_000  # bytes; the limit of the safetensors format itself
+_MAX_LAYERS = 1000  # the largest known has 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,11 @@ class BertConfig:
             if found != expected:
                 raise ModelError(f"{path}: {key} is {found!r}; only {expected!r} is supported")
         config = _FAMILIES[kind](path, raw)
+        if config.num_hidden_layers > _MAX_LAYERS:
+            raise ModelError(
+                f"{path}: num_hidden_layers is {config.num_hidden_layers}; at most {_MAX_LAYERS} "
+                "expected"
+            )
         if config.hidden_size % config.num_attention_heads:
             raise ModelError(
                 f"{path}: hidden_size {config.hidden_size} is no multiple of "
@@ -112,8 +118,8 @@ _DISTILBERT = {
 def _bert(path: Path, raw: Mapping[str, Any]) -> BertConfig:
     sizes = {ours: _whole(path, raw, key) for ours, key in _BERT.items()}
     eps = raw.get("layer_norm_eps")
-    if isinstance(eps, bool) or not isinstance(eps, int | float) or not eps > 0:
-        raise ModelError(f"{path}: layer_norm_eps is {eps!r}; expected a positive number")
+    if isinstance(eps, bool) or not isinstance(eps, int | float) or not 0 < eps < 1:
+        raise ModelError(f"{path}: layer_norm_eps is {eps!r}; expected a number between 0 and 1")
     return BertConfig(raw.get("model_type", "bert"), **sizes, layer_norm_eps=eps)
 
 
@@ -214,22 +220,34 @@ _BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2,
 def read_entries(path: Path) -> dict[str, StoredTensor]:
     """Every tensor of a safetensors file by its name there.
 
+    As the format demands, each byte after the header belongs to exactly one of them.
+
     Raises
     ------
     ModelError
-        Not a safetensors file, or one that is cut.
+        Not a safetensors file, one that is cut, or one whose tensors overlap or leave gaps.
     """
     raw, start = _read_header(path), 8 + _header_length(path)
     size = path.stat().st_size
-    return {name: _entry(path, name, entry, start, size) for name, entry in raw.items()}
+    entries = {name: _entry(path, name, entry, start, size) for name, entry in raw.items()}
+    reached = start
+    for name, stored in sorted(entries.items(), key=lambda one: (one[1].offset, one[1].length)):
+        if stored.offset != reached:
+            raise ModelError(f"{path} is damaged: {name} doesn't begin where another ends")
+        reached += stored.length
+    if reached != size:
+        raise ModelError(f"{path} is damaged: {size - reached} bytes at its end are of no tensor")
+    return entries
 
 
 def _entry(path: Path, name: str, entry: Any, start: int, size: int) -> StoredTensor:
     try:
-        dtype, (begin, end) = str(entry["dtype"]), map(int, entry["data_offsets"])
-        shape = tuple(int(n) for n in entry["shape"])
+        dtype, (begin, end) = str(entry["dtype"]), entry["data_offsets"]
+        shape = tuple(entry["shape"])
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path}: the entry of {name} can't be read") from error
+    if any(type(n) is not int for n in (begin, end, *shape)):
+        raise ModelError(f"{path}: shape and offsets of {name} are not all whole numbers")
     inside = 0 <= begin <= end and start + end <= size and min(shape, default=0) >= 0
     if not inside or (dtype in _BYTES and end - begin != math.prod(shape) * _BYTES[dtype]):
         raise ModelError(f"{path} is damaged or cut: {name} lies outside of it")
@@ -254,12 +272,16 @@ def _read_header(path: Path) -> dict[str, Any]:
             header = json.loads(file.read(length))
     except OSError as error:
         raise ModelError(f"{path} can't be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not a safetensors file: its header is not JSON") from error
     if not isinstance(header, dict):
         raise ModelError(f"{path} is not a safetensors file: its header is not an object")
     entries = cast(dict[str, Any], header)
-    entries.pop("__metadata__", None)
+    told: Any = entries.pop("__metadata__", {})
+    if not isinstance(told, dict) or any(
+        not isinstance(value, str) for value in cast(dict[str, Any], told).values()
+    ):
+        raise ModelError(f"{path} is not a safetensors file: its metadata is no text by name")
     return entries
 
 

@@ -10,8 +10,9 @@ import fcntl
 import hashlib
 import io
 import os
+import re
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, cast
 from urllib.parse import urlsplit
@@ -24,6 +25,8 @@ Report = Callable[[int], None]
 """Called with the bytes that have come since the last call."""
 
 _TIMEOUT_S = 10.0
+_HASH = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")  # git's of a blob, or SHA-256
+_LARGEST = 8_000_000_000  # bytes; SPECTER2 has 440 million
 
 
 class OutOfReach(ModelError):
@@ -75,14 +78,25 @@ def _file(source: HubFolder, name: str, report: Report) -> Path:
         metadata = hub.get_hf_file_metadata(  # pyright: ignore[reportUnknownMemberType]
             url, timeout=_TIMEOUT_S
         )
-        if metadata.commit_hash != source.revision or not metadata.etag:
+        if metadata.commit_hash != source.revision:
             raise ModelError(
                 f"{url} answered with revision {metadata.commit_hash}; expected {source.revision}"
             )
+        # The name of the file in the cache, and what its bytes are checked by.
+        tag = metadata.etag or ""
+        if not _HASH.fullmatch(tag) or (metadata.size or 0) > _LARGEST:
+            raise ModelError(
+                f"{url} is announced with {metadata.size} bytes and the tag {tag!r}; "
+                f"expected a hash, and at most {_LARGEST:,} bytes"
+            )
         folder = hub.file_download.repo_folder_name(repo_id=source.repo, repo_type="model")
-        blob = Path(hub.constants.HF_HUB_CACHE) / folder / "blobs" / metadata.etag
+        blob = Path(hub.constants.HF_HUB_CACHE) / folder / "blobs" / tag
         _fill(blob, url, metadata, report)
-        # It finds the blob in its place, and links it to the revision.
+        pointer = blob.parent.parent / "snapshots" / source.revision / name
+        pointer.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):  # it is there, or the file system has no links
+            pointer.symlink_to(os.path.relpath(blob, pointer.parent))
+        # With the link in place it asks nothing: a second answer might have another hash.
         found = hub.hf_hub_download(  # pyright: ignore[reportUnknownMemberType]
             source.repo, name, revision=source.revision, etag_timeout=_TIMEOUT_S
         )
@@ -93,7 +107,7 @@ def _fill(blob: Path, url: str, metadata: _Metadata, report: Report) -> None:
     """Write the blob of a file, going on where an earlier run was stopped."""
     blob.parent.mkdir(parents=True, exist_ok=True)
     partial = blob.with_name(f"{blob.name}.hindsight.incomplete")
-    with _locked(partial, report) as file:
+    with _locked(partial, report, metadata.size or _LARGEST) as file:
         if not blob.exists():
             with _cut(file, url, metadata.size):
                 _transfer(file, url, metadata)
@@ -110,10 +124,10 @@ def _fill(blob: Path, url: str, metadata: _Metadata, report: Report) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _locked(path: Path, report: Report) -> "_Counted":
+def _locked(path: Path, report: Report, most: int) -> "_Counted":
     """The file at `path`, ours alone; a second run waits here, and then finds the blob."""
     while True:
-        file = _Counted(path, report)
+        file = _Counted(path, report, most)
         fcntl.flock(file, fcntl.LOCK_EX)
         if is_at(file.fileno(), path):
             file.seek(0, io.SEEK_END)  # another run may have written meanwhile
@@ -161,14 +175,21 @@ def _cut(file: "_Counted", url: str, size: int | None) -> Generator[None]:
 
 
 class _Counted(io.BufferedWriter):
-    """A file written at its end, which reports what is written."""
+    """A file written at its end, up to a size, which reports what is written."""
 
-    def __init__(self, path: Path, report: Report) -> None:
+    def __init__(self, path: Path, report: Report, most: int) -> None:
         super().__init__(io.FileIO(path, "a"))
-        self.report = report
+        self.report, self._most = report, most
 
     def write(self, data: "bytes | bytearray | memoryview[int]", /) -> int:  # type: ignore[override]
-        """Write bytes, and report how many."""
+        """Write bytes, and report how many; ModelError where they are more than announced."""
+        if self.tell() + len(data) > self._most:
+            self.seek(0)
+            self.truncate()
+            raise ModelError(
+                f"more than the {self._most:,} bytes that were announced came for {self.name}; "
+                "nothing of them was kept"
+            )
         written = super().write(data)
         self.report(written)
         return written

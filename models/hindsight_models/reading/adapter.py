@@ -52,6 +52,29 @@ _KEY = re.compile(
 )
 
 
+# Names that the adapters of SPECTER2 give themselves. All are of one shape, so that nothing else
+# would tell one from another.
+_NAMED: Mapping[str, str] = {
+    "[PRX]": "allenai/specter2",
+    "[QRY]": "allenai/specter2_adhoc_query",
+    "[CLF]": "allenai/specter2_classification",
+    "[RGN]": "allenai/specter2_regression",
+}
+
+
+def check_name(name: str, path: Path, wanted: str | None) -> None:
+    """Check that an adapter's own name is not that of another known one than `wanted`.
+
+    Raises
+    ------
+    ModelError
+        It is; `path` is the file to blame.
+    """
+    found = _NAMED.get(name)
+    if wanted in _NAMED.values() and found not in (None, wanted):
+        raise ModelError(f"{path} is the adapter {name}, {found}; expected that of {wanted}")
+
+
 class AdapterConfig(NamedTuple):
     """What is left to say of an adapter that the graph computes.
 
@@ -86,7 +109,7 @@ def read_adapter_config(path: Path, config: BertConfig) -> AdapterConfig:
         raise ModelError(f"{path}: config is {settings!r}; expected the adapter's settings")
     _check_settings(path, cast(dict[str, Any], settings))
     factor: Any = cast(dict[str, Any], settings).get("reduction_factor")
-    if isinstance(factor, bool) or not isinstance(factor, int | float) or not factor > 0:
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or not factor >= 1e-6:
         raise ModelError(f"{path}: reduction_factor is {factor!r}; expected a positive number")
     return AdapterConfig(str(raw.get("name", "")), max(1, int(config.hidden_size // factor)))
 

@@ -9,9 +9,20 @@ from tokenizers import Tokenizer
 from hindsight_models.card import ADAPTER_FILE, CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILE
 from hindsight_models.errors import ModelError
 from hindsight_models.folder import sha256_of
-from hindsight_models.reading.adapter import ADAPTER_CONFIG, read_adapter_config, take_adapter
+from hindsight_models.reading.adapter import (
+    ADAPTER_CONFIG,
+    check_name,
+    read_adapter_config,
+    take_adapter,
+)
 from hindsight_models.reading.layout import encoder_shapes, plain_name
-from hindsight_models.reading.tensors import Tensor, check_tensors, open_safetensors, write_float32
+from hindsight_models.reading.tensors import (
+    Tensor,
+    check_finite,
+    check_tensors,
+    open_safetensors,
+    write_float32,
+)
 from hindsight_models.reading.torch_file import open_torch
 from hindsight_models.reading.vocabulary import corrected, tokenizer_from_vocabulary
 from hindsight_models.weights import BertConfig, Checkpoint
@@ -43,8 +54,12 @@ def take_base(base: Path, out: Path) -> dict[str, str]:
     return _hashes("base", used)
 
 
-def take_adapter_folder(adapter: Path, out: Path) -> tuple[str, dict[str, str]]:
+def take_adapter_folder(
+    adapter: Path, out: Path, wanted: str | None = None
+) -> tuple[str, dict[str, str]]:
     """Bring a published adapter into the folder `out`, which has its base model's config.
+
+    `wanted` is the one that it has to be, where that is known.
 
     Returns
     -------
@@ -58,8 +73,11 @@ def take_adapter_folder(adapter: Path, out: Path) -> tuple[str, dict[str, str]]:
     """
     config = BertConfig.read(out / CONFIG_FILE)
     name, units = read_adapter_config(adapter / ADAPTER_CONFIG, config)
+    check_name(name, adapter / ADAPTER_CONFIG, wanted)
     path = _one_of(adapter, _ADAPTERS)
-    write_float32(out / ADAPTER_FILE, take_adapter(_open(path), path, config, units))
+    tensors = take_adapter(_open(path), path, config, units)
+    check_name(next(iter(tensors)).split(".")[5], path, wanted)  # what the weights say
+    write_float32(out / ADAPTER_FILE, tensors)
     return name, _hashes("adapter", [adapter / ADAPTER_CONFIG, path])
 
 
@@ -76,10 +94,12 @@ def _take_weights(base: Path, target: Path, config: BertConfig) -> Path:
         inside = name.startswith(("embeddings.", "encoder."))
         if inside and name not in shapes and name not in _BUFFERS:
             raise ModelError(f"{path}: {name} is no part of the model that config.json tells")
+    needed = {name: tensors[name] for name in shapes}
     if _is_ours(path, tensors, shapes):
+        check_finite(needed)
         shutil.copyfile(path, target)
     else:
-        write_float32(target, {name: tensors[name] for name in shapes})
+        write_float32(target, needed)
     return path
 
 

@@ -116,7 +116,23 @@ def write_float32(path: Path, tensors: Mapping[str, Tensor]) -> None:
     with path.open("wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for name, tensor in tensors.items():
-            numbers = tensor.floats()
-            if not np.isfinite(numbers).all():
-                raise ModelError(f"{name} holds NaN or infinity: the published file is damaged")
-            file.write(np.ascontiguousarray(numbers, "<f4").data)
+            file.write(np.ascontiguousarray(_finite(name, tensor), "<f4").data)
+
+
+def check_finite(tensors: Mapping[str, Tensor]) -> None:
+    """Check that no number of these tensors is NaN or infinity.
+
+    Raises
+    ------
+    ModelError
+        One is, or can't be read.
+    """
+    for name, tensor in tensors.items():
+        _finite(name, tensor)
+
+
+def _finite(name: str, tensor: Tensor) -> NDArray[np.float32]:
+    numbers = tensor.floats()
+    if not np.isfinite(numbers).all():
+        raise ModelError(f"{name} holds NaN or infinity: the published file is damaged")
+    return numbers
