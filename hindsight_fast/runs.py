@@ -256,7 +256,8 @@ def _existing(
         if overwrite:
             return None
         raise UsageError(
-            f"{there[0]} exists and was made from other ideas or settings; "
+            f"{there[0]} exists and was made from other ideas or settings "
+            "(--matches is one); "
             "give --overwrite to replace it, or choose another --out"
         )
     for name, target in targets.items():

@@ -83,7 +83,7 @@ def kill_while_encoding(folder: Path, model: Path, encoder: Encoder, kills: int)
     assert found["restored"] >= found["complete"] > 0
     whole = build_store(table(rows), folder / "whole")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_papers, "CHUNK", 4)
+        patch.setattr("hindsight_models.encoder.CPU_CHUNK", 4)
         patch.setattr(_papers, "BLOCK", 64)
         embed_store(whole, encoder)
     assert contents(store.vectors_folder("tiny")) == contents(whole.vectors_folder("tiny"))
@@ -291,7 +291,7 @@ class Failing(Encoder):
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_papers, "CHUNK", 8)
+    monkeypatch.setattr("hindsight_models.encoder.CPU_CHUNK", 8)
     monkeypatch.setattr(_papers, "BLOCK", 32)
 
 
@@ -545,7 +545,7 @@ def test_interrupted_then_run_again(tmp_path: Path, model: Path) -> None:
                 time.sleep(0.005)
             _, told = process.communicate()
         assert process.returncode == 128 + number
-        assert b"what is done is kept, run the same command again to go on" in told
+        assert b"what is done is kept, but for" in told
     again = subprocess.run([*command, "--json"], env=environment, capture_output=True, check=True)
     summary = json.loads(again.stdout)
     assert 512 <= summary["resumed"] < 2_500 and summary["n_encoded"] == 2_500

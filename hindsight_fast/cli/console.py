@@ -78,7 +78,10 @@ def _go_on() -> None:
 def kept_when_stopped() -> Generator[None]:
     """Say so at a signal: what is done meanwhile is kept."""
     global _when_stopped
-    _when_stopped = "what is done is kept, run the same command again to go on"
+    _when_stopped = (
+        "what is done is kept, but for the last few hundred papers; run the same command again "
+        "to go on"
+    )
     try:
         yield
     finally:

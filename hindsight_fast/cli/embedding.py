@@ -50,7 +50,7 @@ def embed(
     model = load(encoder, device, threads, precision, gpu_mem)
     summary = encode(store, model, since, overwrite, source)
     summary["seconds"] = round(time.monotonic() - began, 3)
-    if not as_json:
+    if not as_json and summary["worked"]:
         for line in published.lines(summary):
             typer.echo(line)
     console.finish(as_json, summary, f"{embed_line(summary)}; {summary['seconds']:.1f} s")
@@ -121,7 +121,7 @@ def encode(
             check=None if source is None else partial(source.check, store, encoder),
             overwrite=overwrite,
             progress=watch,
-            foretell=_foretell,
+            foretell=partial(_foretell, published=source is not None),
             tell_cost=lambda cost: _tell_cost(encoder.precision, cost),
         )
     body = vectors.manifest.body
@@ -170,7 +170,12 @@ class _Watch:
         }
 
 
-def _foretell(cost: "Forecast") -> None:
+def _foretell(cost: "Forecast", *, published: bool) -> None:
+    if published and not cost.n_done:
+        console.note(
+            "warning: no published vector is of a paper that is asked for, so all are encoded; "
+            "if that is a surprise, stop here, and look at the ids in the file and in the store"
+        )
     done = f"; {cost.n_done:,} are done already" if cost.n_done else ""
     console.note(
         f"about {console.duration(cost.seconds)}: {cost.n_papers:,} texts of "

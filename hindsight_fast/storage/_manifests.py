@@ -134,7 +134,7 @@ def read_manifest(folder: Path) -> Manifest:
         if not folder.is_dir():
             raise ArtefactError(f"{folder} is a file; a folder made by this program was expected")
         if not os.path.lexists(path):
-            raise ArtefactError(f"{folder} has no {MANIFEST}, so it was not made by this program")
+            raise ArtefactError(f"{folder} has no {MANIFEST}, so it is no store and no pool")
         with open_regular(path) as file:
             raw = file.read(MANIFEST_LIMIT + 1)
     try:
