@@ -87,7 +87,7 @@ def get_model(name: str, progress: Callable[[int, int], None] | None = None) -> 
 
 
 def verify_model(name_or_path: str | Path) -> dict[str, Any]:
-    """Check all bytes of a model, and its golden vectors by each of its graphs.
+    """Check all bytes of a model, and its golden vectors by its graphs in float32.
 
     Returns
     -------

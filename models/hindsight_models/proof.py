@@ -59,8 +59,8 @@ class Proof(NamedTuple):
     n_golden
         Number of texts with known vectors.
     worst_cosine
-        Least cosine of a computed to a known vector, over texts and graphs; None where the card
-        has no such texts.
+        Least cosine of a computed to a known vector, over texts and float32 graphs; None where the
+        card has no such texts.
     """
 
     card: Card
@@ -69,7 +69,9 @@ class Proof(NamedTuple):
 
 
 def verify(folder: Path) -> Proof:
-    """Prove a model folder: every hash, and the golden vectors by each of its graphs, on the CPU.
+    """Prove a model folder: every hash, and golden vectors by its float32 graphs, on the CPU.
+
+    That of float16 is proven where it computes, whenever a GPU is opened.
 
     Returns
     -------
