@@ -23,10 +23,10 @@ import numpy as np
 from benchmarks.bare import Arrays, Ids, bare_session, equal_lengths, padded, run_bare
 from benchmarks.measure import in_turn, in_words, interleaved, machine, median, table, write_json
 from benchmarks.shape import Texts, real_texts, specter2_shape
-from hindsight_models import CHUNK, Card, load
+from hindsight_models import Card, load
 from hindsight_models.batches import plan_cpu, plan_cuda
 from hindsight_models.card import GRAPH_FILE, TOKENIZER_FILE
-from hindsight_models.encoder import CUDA_CHUNKS
+from hindsight_models.encoder import CPU_CHUNK, CUDA_CHUNK
 from hindsight_models.tokenizing import Tokenizer
 
 TARGET = 0.97
@@ -109,14 +109,14 @@ def padding(ids: Ids, longest: int) -> dict[str, float]:
         return [ids[start : start + size] for start in range(0, len(ids), size)]
 
     shapes = {
-        "cpu": [b for chunk in chunks(CHUNK) for b in plan_cpu([len(i) for i in chunk])],
+        "cpu": [b for chunk in chunks(CPU_CHUNK) for b in plan_cpu([len(i) for i in chunk])],
         "cuda": [
             b
-            for chunk in chunks(CUDA_CHUNKS * CHUNK)
+            for chunk in chunks(CUDA_CHUNK)
             for b in plan_cuda([len(i) for i in chunk], longest)
         ],
     }
-    usual: Arrays = [batch for chunk in chunks(CHUNK) for batch in padded(chunk)]
+    usual: Arrays = [batch for chunk in chunks(CPU_CHUNK) for batch in padded(chunk)]
     sent = {name: sum(b.rows * b.length for b in plan) for name, plan in shapes.items()}
     sent["usual batches"] = sum(batch.size for batch, _ in usual)
     return {name: 1 - sum(map(len, ids)) / tokens for name, tokens in sent.items()}

@@ -68,6 +68,11 @@ class Encoder:
         self.precision, self.device_note = self._inner.precision, self._inner.device_note
         self.flops_per_text = _flops(folder, min(TYPICAL_TOKENS, self.card.max_tokens))
 
+    @property
+    def chunk_size(self) -> int:
+        """How many texts `encode_chunks` should get at a time."""
+        return self._inner.chunk_size
+
     def in_words(self) -> str:
         """Return what computes: name, device, precision, and why it's not what ``auto`` prefers."""
         note = f"; {self.device_note}" if self.device_note else ""

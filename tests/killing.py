@@ -138,9 +138,10 @@ def encoding(store_path: Path, model: Path, kills: int) -> dict[str, Any]:
     from hindsight_fast.encoders import load_encoder
     from hindsight_fast.encoding import _papers, embed_store
     from hindsight_fast.store import Store
+    from hindsight_models import encoder as encoder_module
 
-    for name, value in (("CHUNK", 4), ("BLOCK", 64)):
-        setattr(_papers, name, value)
+    for module, name, value in ((encoder_module, "CPU_CHUNK", 4), (_papers, "BLOCK", 64)):
+        setattr(module, name, value)
     log, chance = store_path.parent / "log", random.Random(kills)
     add = Unfinished.add
 

@@ -51,6 +51,7 @@ class Named:
         self, inner: Encoder, *, fingerprint: str = "", precision: str = "", device: str = "cpu"
     ) -> None:
         self.inner, self.dim, self.device = inner, inner.dim, device
+        self.chunk_size = inner.chunk_size
         self.fingerprint = fingerprint or inner.fingerprint
         self.precision = precision or inner.precision
         self.encoded = 0

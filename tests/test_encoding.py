@@ -92,7 +92,7 @@ def test_chunks_do_not_matter(
     rows = [paper(i, title=f"t {i % 7}", abstract=f"a {i % 5}") for i in range(60)]
     one, two = (build_store(table(rows), tmp_path / name) for name in ("one", "two"))
     whole = embed_store(one, encoder)
-    monkeypatch.setattr("hindsight_fast.encoding._papers.CHUNK", 7)
+    monkeypatch.setattr("hindsight_models.encoder.CPU_CHUNK", 7)
     parts = embed_store(two, encoder)
     np.testing.assert_array_equal(parts.array, whole.array)
     assert parts.manifest.integer("n_texts") == 35

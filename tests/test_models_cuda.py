@@ -356,6 +356,7 @@ def test_chunks_come_back_as_they_went_in(folder: Path, world: StandIn) -> None:
     stops = np.cumsum(sizes).tolist()
     chunks = [pairs[stop - size : stop] for size, stop in zip(sizes, stops, strict=True)]
     parts = list(encoder.encode_chunks(iter(chunks)))
+    assert encoder.chunk_size > load(folder, device="cpu").chunk_size
     assert [len(part.vectors) for part in parts] == sizes
     joined = np.concatenate([part.vectors for part in parts])
     assert np.abs(joined - load(folder, device="cpu").encode(pairs)).max() < 2e-3

@@ -147,7 +147,7 @@ class Filling:
             The file system refuses.
         """
         waiting, n_kept = deque[Chunk](), 0
-        encoded = encoder.encode_chunks(self._pairs(waiting), self._advance)
+        encoded = encoder.encode_chunks(self._pairs(waiting, encoder.chunk_size), self._advance)
         self.tell("encoding")
         try:
             with contextlib.closing(encoded):
@@ -163,11 +163,11 @@ class Filling:
             raise
         self.tell("encoding")
 
-    def _pairs(self, waiting: deque[Chunk]) -> Generator[list[tuple[str, str]]]:
+    def _pairs(self, waiting: deque[Chunk], size: int) -> Generator[list[tuple[str, str]]]:
         for start in blocks_missing(self.state):
             texts = texts_of(self.store, self.state, start)
             self._total = int((self.state >= MISSING).sum())  # some of the block had no text
-            for chunk in chunks_of(texts, self.state):
+            for chunk in chunks_of(texts, self.state, size):
                 waiting.append(chunk)
                 yield chunk.pairs
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from hindsight_fast.encoders import Encoder
 from hindsight_fast.encoding._papers import MISSING, blocks_missing, texts_of
 from hindsight_fast.store import Store
-from hindsight_models import CHUNK
 
 _BLOCKS, _TEXTS_EACH = 8, 32  # of the sample
 _ENOUGH_S = 3.0
@@ -68,7 +67,9 @@ class _EnoughError(Exception):
 
 def _speed(encoder: Encoder, sample: list[tuple[str, str]]) -> float:
     """Tokens a second from the end of the first batches on, which warm up, for a few seconds."""
-    size = 16 if encoder.device == "cpu" else CHUNK  # a short look at texts of all lengths
+    size = (
+        16 if encoder.device == "cpu" else encoder.chunk_size
+    )  # a short look at texts of all lengths
     parts = [sample[start : start + size] for start in range(0, len(sample), size)]
     n_texts = n_tokens = 0
     first = began = now = 0.0

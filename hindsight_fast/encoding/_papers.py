@@ -9,7 +9,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hindsight_fast.store import Store
-from hindsight_models import CHUNK
 
 BLOCK = 16_384  # papers read together; of these, equal texts are encoded once
 UNWANTED, MISSING, TAKING, EARLIER, TAKEN, ENCODED = range(6)
@@ -69,15 +68,15 @@ def texts_of(store: Store, state: NDArray[np.uint8], start: int) -> pl.DataFrame
     return texts
 
 
-def chunks_of(texts: pl.DataFrame, state: NDArray[np.uint8]) -> Generator[Chunk]:
+def chunks_of(texts: pl.DataFrame, state: NDArray[np.uint8], size: int) -> Generator[Chunk]:
     """Divide the distinct texts of a block into chunks; those that are encoded are left out.
 
     The division does not depend on what is encoded already, so that a text meets the same others
     in a resumed job as in one without a break.
     """
     distinct = texts.group_by("title", "abstract", maintain_order=True).agg("row")
-    for start in range(0, distinct.height, CHUNK):
-        part = distinct[start : start + CHUNK]
+    for start in range(0, distinct.height, size):
+        part = distinct[start : start + size]
         rows = part["row"].explode().to_numpy()
         text = np.repeat(np.arange(part.height), part["row"].list.len().to_numpy())
         lacking = state[rows] == MISSING

@@ -26,6 +26,9 @@ class CountingEncoder(Protocol):
     @property
     def dim(self) -> int: ...
 
+    @property
+    def chunk_size(self) -> int: ...
+
     def encode_counted(
         self, pairs: Sequence[tuple[str, str]], progress: models.Progress | None = None
     ) -> models.Encoded: ...
@@ -74,7 +77,8 @@ def _encode_missing(
     out = models.Encoded.empty(len(texts), encoder.dim)
     keys = vector_keys(encoder, texts)
     missing = cache.fill(keys, out)
-    chunks = [missing[i : i + models.CHUNK] for i in range(0, len(missing), models.CHUNK)]
+    size = encoder.chunk_size
+    chunks = [missing[i : i + size] for i in range(0, len(missing), size)]
     encoded = encoder.encode_chunks([texts[i] for i in chunk] for chunk in chunks)
     with _named([texts[i] for i in missing]):
         for at, part in zip(chunks, encoded, strict=True):

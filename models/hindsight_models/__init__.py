@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hindsight_models.card import Card
-    from hindsight_models.encoder import CHUNK, Encoded, Encoder, Progress, load
+    from hindsight_models.encoder import Encoded, Encoder, Progress, load
     from hindsight_models.errors import ModelError, TakenError, TextError
     from hindsight_models.export import Facts
     from hindsight_models.fetching.known import KNOWN, Hub, Recipe, by_hand
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from hindsight_models.session import engine_facts
 
 __all__ = [
-    "CHUNK",
     "KNOWN",
     "Card",
     "Encoded",
@@ -50,7 +49,6 @@ __all__ = [
 
 _HOMES = {
     "Card": "card",
-    "CHUNK": "encoder",
     "Encoded": "encoder",
     "Encoder": "encoder",
     "Progress": "encoder",

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
-from itertools import accumulate, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,11 +20,11 @@ from hindsight_models.folder import check_files
 from hindsight_models.running import Runners, is_wrong
 from hindsight_models.tokenizing import Tokenizer, Tokens
 
-CHUNK = 256
-"""Texts tokenised and sorted together; few, so that the first batch soon starts."""
+CPU_CHUNK, CUDA_CHUNK = 256, 4096
+"""Texts tokenised and planned together: few, so that the first batch soon starts, but on CUDA as
+many as it takes to fill few shapes."""
 
 _WAITING = 64  # batches that may wait for a runner
-CUDA_CHUNKS = 16  # planned together on CUDA, where few shapes take many texts to fill
 
 
 class Encoded(NamedTuple):
@@ -177,6 +176,11 @@ class Encoder:
         return self._runners.count
 
     @property
+    def chunk_size(self) -> int:
+        """How many texts `encode_chunks` should get at a time."""
+        return CUDA_CHUNK if self._runners.on_cuda else CPU_CHUNK
+
+    @property
     def fingerprint(self) -> str:
         """Digest of the weights and the text rule; the precision of the computation is apart."""
         return self.card.fingerprint()
@@ -204,7 +208,8 @@ class Encoder:
         ModelError
             The model failed, or gave a vector that is not finite and unit.
         """
-        chunks = (pairs[start : start + CHUNK] for start in range(0, len(pairs), CHUNK))
+        size = self.chunk_size
+        chunks = (pairs[start : start + size] for start in range(0, len(pairs), size))
         return Encoded.joined(list(self.encode_chunks(chunks, progress)), self.dim)
 
     def encode_chunks(
@@ -212,32 +217,32 @@ class Encoder:
     ) -> Generator[Encoded]:
         """Chunk after chunk in order, while the texts of later ones are under way already.
 
-        Texts are sorted by length within a chunk, on CUDA within several; `CHUNK` is a good number
-        of them. Otherwise like `encode_counted`.
+        Which texts of a chunk are computed together depends on that chunk alone; `chunk_size` is a
+        good number of them. Otherwise like `encode_counted`.
         """
         self._open_in_this_process()
-        runners, iterator = self._runners, iter(chunks)
-        together = CUDA_CHUNKS if runners.on_cuda else 1
+        runners = self._runners
         stop = threading.Event()
         waiting: deque[_Chunk] = deque()
         start = 0
         with ThreadPoolExecutor(self.threads, "encode") as pool:
             try:
-                while parts := list(islice(iterator, together)):
-                    chunk = self._tokenised(start, parts)
+                for pairs in chunks:
+                    tokens = self._tokenizer.many(pairs, parallel=runners.on_cuda)
+                    chunk = _Chunk(start, tokens, self.dim)
                     start += len(chunk.ids)
                     waiting.append(chunk)
                     for batch in runners.plan([len(ids) for ids in chunk.ids]):
                         _settle(waiting, _WAITING, progress)
                         chunk.running.add(pool.submit(_run, runners, batch, chunk, stop))
                     while not waiting[0].running and waiting[0] is not chunk:
-                        yield from waiting.popleft().parts()
+                        yield waiting.popleft().out
                 while waiting:
                     while waiting[0].running:
                         wait(waiting[0].running, return_when=FIRST_COMPLETED)
                         for chunk in waiting:
                             chunk.reap(progress)
-                    yield from waiting.popleft().parts()
+                    yield waiting.popleft().out
             finally:
                 stop.set()
 
@@ -249,11 +254,6 @@ class Encoder:
         """On CUDA, compute each shape of a batch once, so that no later batch is slowed by it."""
         self._open_in_this_process()
         self._runners.warm_up()
-
-    def _tokenised(self, start: int, parts: Sequence[Sequence[tuple[str, str]]]) -> "_Chunk":
-        pairs = [pair for part in parts for pair in part]
-        tokens = self._tokenizer.many(pairs, parallel=self._runners.on_cuda)
-        return _Chunk(start, tokens, [len(part) for part in parts], self.dim)
 
     def _open_in_this_process(self) -> None:
         if self._pid == os.getpid():
@@ -268,25 +268,14 @@ class Encoder:
 
 
 class _Chunk:
-    """Texts under way together: their tokens, their results, and the batches not yet done.
+    """Texts under way together: their tokens, their results, and the batches not yet done."""
 
-    They are one or more of the caller's chunks, of these sizes.
-    """
-
-    def __init__(self, start: int, tokens: Sequence[Tokens], sizes: list[int], dim: int) -> None:
+    def __init__(self, start: int, tokens: Sequence[Tokens], dim: int) -> None:
         self.start, self.ids = start, [each.ids for each in tokens]
         self.out = Encoded.empty(len(tokens), dim)
         self.running: set[Future[Batch]] = set()
-        self._stops = list(accumulate(sizes))
         self.out.n_tokens[:] = [len(each.ids) for each in tokens]
         self.out.truncated[:] = [each.truncated for each in tokens]
-
-    def parts(self) -> Generator[Encoded]:
-        """The results, in the caller's chunks."""
-        for start, stop in zip([0, *self._stops], self._stops, strict=False):
-            vectors, n_tokens, truncated, retried = self.out
-            rows = slice(start, stop)
-            yield Encoded(vectors[rows], n_tokens[rows], truncated[rows], retried[rows])
 
     def reap(self, progress: Progress | None) -> None:
         """Forget the batches that are done, telling what they held; their errors are raised."""
