@@ -201,7 +201,7 @@ def _notes_on_precision(facts: dict[str, Any]) -> list[str]:
         )
         lines.append(
             f"{near['nearest']:,} of {n:,} ideas have their nearest paper within "
-            f"{near['error']:.2g} of theta, {near['any_of_k']:,} one of the K nearest: in float32 "
+            f"{near['error']:.2g} of theta, {near['any_of_k']:,} any of the K nearest: in float32 "
             f"they may match otherwise; the error is that of {sides}"
         )
     if retried := facts["counts"]["retried"]:
