@@ -3,6 +3,8 @@
 import importlib
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -171,6 +173,22 @@ def in_child(check: Callable[[], bool]) -> int:
         finally:
             os._exit(2)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_two_first_runs_of_openvino_at_once_end(folder: Path) -> None:
+    """Where the session doesn't make a first run of its own, this process hangs for ever."""
+    pytest.importorskip("openvino")
+    code = (
+        "import sys, threading, numpy as np; from pathlib import Path\n"
+        "from hindsight_models import Card; from hindsight_models.openvino import OpenvinoSession\n"
+        "folder = Path(sys.argv[1])\n"
+        "session = OpenvinoSession(folder, Card.read(folder), 2, hint='f32')\n"
+        "both, ones = threading.Barrier(2), np.ones((1, 9), np.int32)\n"
+        "run = lambda: (both.wait(), session.run(ones, ones))\n"
+        "threads = [threading.Thread(target=run) for _ in range(2)]\n"
+        "[thread.start() for thread in threads]; [thread.join() for thread in threads]\n"
+    )
+    subprocess.run([sys.executable, "-c", code, folder], check=True, timeout=60)
 
 
 def test_a_graph_that_is_none_is_refused_by_openvino(tmp_path: Path) -> None:
