@@ -282,6 +282,7 @@ def test_folders_are_described(tmp_path: Path, store: Store) -> None:
     pool, whole = describe(tmp_path / "pool"), describe(store.path)
     assert pool["kind"] == "pool" and pool["signature"].startswith("HindSight recipe=paper")
     assert whole["kind"] == "store" and whole["vectors"]["tiny"]["n_encoded"] == 8
+    assert whole["unfinished_vectors"] == []
     assert describe(store.vectors_folder("tiny"))["kind"] == "vectors"
     json.dumps([pool, whole])
     for path in (tmp_path, tmp_path / "nowhere"):

@@ -23,6 +23,7 @@ from hindsight_fast.encoders import Encoder, load_encoder
 from hindsight_fast.encoding import Forecast, Progress, _papers, embed_store
 from hindsight_fast.encoding._forecast import forecast
 from hindsight_fast.errors import ArtefactError, EncoderError, StorageError, UsageError
+from hindsight_fast.pool import describe
 from hindsight_fast.storage import Piece, Target, publish_resumable
 from hindsight_fast.store import Store, Vectors, build_store
 from paper_tables import paper, table
@@ -312,6 +313,7 @@ def stopped(folder: Path, model: Path, **options: Any) -> Store:
 @pytest.mark.usefixtures("small")
 def test_what_fails_keeps_what_is_done(tmp_path: Path, model: Path, encoder: Encoder) -> None:
     store = stopped(tmp_path / "store", model)
+    assert describe(store.path)["unfinished_vectors"] == ["tiny"]
     seen: list[Progress] = []
     vectors = embed_store(store, encoder, progress=seen.append)
     assert seen[:3] == [

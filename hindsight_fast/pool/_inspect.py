@@ -8,7 +8,7 @@ import numpy as np
 
 from hindsight_fast.errors import ArtefactError
 from hindsight_fast.pool._read import KIND, Pool
-from hindsight_fast.storage import Manifest, kind_of, open_folder, verify_folder
+from hindsight_fast.storage import Manifest, kind_of, open_folder, unfinished, verify_folder
 from hindsight_fast.store import Store, check_unit_rows, verify_store
 
 
@@ -26,6 +26,8 @@ def describe(path: Path) -> dict[str, Any]:
     if kind == "store":
         store = Store.open(path)
         facts["vectors"] = {name: _vectors_facts(store, name) for name in store.encoders()}
+        partial = unfinished(store.vectors_folder("any").parent)
+        facts["unfinished_vectors"] = [one.name[1:].removesuffix(".partial") for one in partial]
     if kind == KIND:
         pool = Pool.open(path)
         facts["signature"] = pool.signature(pool.k, pool.theta, "exact")
