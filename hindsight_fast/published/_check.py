@@ -81,7 +81,8 @@ def check_published(
         raise DataError(
             f"the published vectors are not those of {encoder.name}: of {agreement.n} papers that "
             f"were encoded again, the {agreement.in_words()}; the mean must be {SAME_MODEL}. "
-            f"{_advice(check)}. --force takes them all the same"
+            f"{_advice(check)}. --force takes them all the same; --overwrite begins anew, with "
+            "other files or none"
         )
     return check
 
