@@ -111,9 +111,7 @@ def padding(ids: Ids, longest: int) -> dict[str, float]:
     shapes = {
         "cpu": [b for chunk in chunks(CPU_CHUNK) for b in plan_cpu([len(i) for i in chunk])],
         "cuda": [
-            b
-            for chunk in chunks(CUDA_CHUNK)
-            for b in plan_cuda([len(i) for i in chunk], longest)
+            b for chunk in chunks(CUDA_CHUNK) for b in plan_cuda([len(i) for i in chunk], longest)
         ],
     }
     usual: Arrays = [batch for chunk in chunks(CPU_CHUNK) for batch in padded(chunk)]

@@ -6,7 +6,7 @@ Model of SPECTER2's exact shape, real abstracts. Encoding's rate counts the mult
 additions of its linear layers only, over its whole time: tokenising, attention and all else are in
 the time. numpy multiplies M rows by the weights of each linear layer of one transformer layer, as
 often as the layer holds them, into arrays that are ready; BLAS threads as many as the encoder's.
-Batches of the encoder have up to 1,024 rows. Each round times all, one after another.
+Batches of the encoder have up to 512 rows. Each round times all, one after another.
 """
 
 import argparse

@@ -14,6 +14,10 @@ SAME_MODEL = 0.999
 gives above 0.99999, another adapter, separator or cut far less; and theta lies in a band 0.07 wide,
 so that vectors further apart decide other matches."""
 
+OWN_NEAREST = 0.95
+"""Least share of texts that are nearest to themselves: where all vectors of a model are alike, even
+those of other texts have a cosine above `SAME_MODEL`. Not 1, since texts may nearly repeat."""
+
 _BLOCK = 512  # rows multiplied at a time
 
 
@@ -34,6 +38,8 @@ class Agreement:
         The similarity of a match.
     decisions : float or None
         Share of those pairs that match with both kinds or with neither. None for a single text.
+    own_nearest : float
+        Share of texts i to which no o_j is nearer than their own o_i.
     """
 
     n: int
@@ -45,11 +51,12 @@ class Agreement:
     similarity_error: float | None
     theta: float
     decisions: float | None
+    own_nearest: float
 
     @property
     def same_model(self) -> bool:
-        """Whether both can be of one model and text rule, by the mean cosine."""
-        return self.cosine_mean >= SAME_MODEL
+        """Whether both can be of one model and text rule, and of the same texts."""
+        return self.cosine_mean >= SAME_MODEL and self.own_nearest >= OWN_NEAREST
 
     def facts(self) -> dict[str, float | None]:
         """The same for a manifest."""
@@ -66,6 +73,8 @@ class Agreement:
     def in_words(self) -> str:
         """Part of a sentence: "cosine 0.99998 on average, ..."."""
         words = f"cosine {self.cosine_mean:.6f} on average, {self.cosine_min:.6f} at worst"
+        if self.own_nearest < OWN_NEAREST:
+            words += f", and only {100 * self.own_nearest:.0f}% are nearest to their own text's"
         if self.similarity_error is None or self.decisions is None:
             return words
         return (
@@ -99,12 +108,15 @@ def compare(
     cosines = np.concatenate(
         [_cosines(reference[rows], other[rows]) for rows in _blocks(len(reference))]
     )
-    error, equal = 0.0, 0
+    error, equal, nearest = 0.0, 0, np.full(len(reference), -np.inf)
     for left in _blocks(len(reference)):
         ours = reference[left].astype(np.float64)
         for right in _blocks(len(reference)):
             worst, same = _pairs(ours, reference[right], other[right], theta, left == right)
             error, equal = max(error, worst), equal + same
+            found = (ours @ other[right].astype(np.float64).T).max(axis=1)
+            nearest[left] = np.maximum(nearest[left], found)
+    own = np.einsum("ij,ij->i", reference, other, dtype=np.float64)
     n_pairs = len(reference) * (len(reference) - 1)
     low = np.percentile(cosines, [1, 5, 50])
     return Agreement(
@@ -117,7 +129,11 @@ def compare(
         similarity_error=error if n_pairs else None,
         theta=float(theta),
         decisions=equal / n_pairs if n_pairs else None,
+        own_nearest=float((own >= nearest - _ROUNDING).mean()),
     )
+
+
+_ROUNDING = 1e-12  # of two ways to add up one product
 
 
 def _blocks(n: int) -> list[slice]:

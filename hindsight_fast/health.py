@@ -23,10 +23,10 @@ _PROBE = [("A probe", "of the encoder on this machine, of no other use."), ("Ano
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was tried, whether it works, and what was found."""
+    """One thing that was tried, whether it works (None: it need not), and what was found."""
 
     what: str
-    ok: bool
+    ok: bool | None
     found: str
 
 
@@ -44,7 +44,8 @@ def examine() -> list[Finding]:
     }
     findings = [_try(what, check) for what, check in checks.items()]
     for precision, reason in precisions().items():
-        findings.append(Finding(precision, True, f"not here: {reason}" if reason else "can be had"))
+        found = f"not here: {reason}" if reason else "can be had"
+        findings.append(Finding(precision, None if reason else True, found))
     models = installed_models()
     if not models:
         get = "none; `hindsight-fast models get minilm` fetches a small one"

@@ -16,7 +16,7 @@ def translated() -> Generator[None]:
     """Turn what the models raise into what the engine does."""
     try:
         yield
-    except models.TakenError as error:
+    except models.RequestError as error:
         raise UsageError(str(error)) from error
     except models.ModelError as error:
         raise EncoderError(str(error)) from error

@@ -31,10 +31,11 @@ def test_it_is_the_definition(monkeypatch: pytest.MonkeyPatch, n: int, block: in
     reference, theta = units(n), 0.4
     other = moved(reference, 0.05)
     found = compare(reference, other, theta)
-    cosines, errors, same = list[float](), list[float](), list[bool]()
+    cosines, errors, same, own = list[float](), list[float](), list[bool](), list[bool]()
     for i in range(n):
         r, o = reference[i].astype(float), other[i].astype(float)
         cosines.append(r @ o / np.linalg.norm(r) / np.linalg.norm(o))
+        own.append(int(np.argmax([r @ each.astype(float) for each in other])) == i)
         for j in set(range(n)) - {i}:
             before, after = (float(r @ each[j].astype(float)) for each in (reference, other))
             errors.append(abs(before - after))
@@ -46,6 +47,7 @@ def test_it_is_the_definition(monkeypatch: pytest.MonkeyPatch, n: int, block: in
     assert low == pytest.approx(list(np.percentile(cosines, [1, 5, 50])), abs=1e-12)
     assert found.similarity_error == pytest.approx(max(errors), abs=1e-12)
     assert found.decisions == np.mean(same)
+    assert found.own_nearest == np.mean(own)
     assert n == 2 or 0 < np.mean(same) < 1
 
 
@@ -58,9 +60,18 @@ def test_equal_vectors_agree_exactly_even_at_a_similarity_that_is_theta() -> Non
     assert "100.00% of decisions at theta" in found.in_words()
 
 
+def test_vectors_of_other_texts_are_found_out_even_where_all_are_alike() -> None:
+    alike = unit(units(40).astype(float) * 1e-3 + np.eye(12)[0])
+    shuffled = compare(alike, np.roll(alike, 1, axis=0), 0.9)
+    assert shuffled.cosine_mean > agreement.SAME_MODEL and not shuffled.same_model
+    assert "only 0% are nearest to their own" in shuffled.in_words()
+    twice = np.concatenate([alike, alike])  # a text that comes twice is as near to the other
+    assert compare(twice, twice, 0.9).same_model
+
+
 def test_a_single_text_has_no_pairs() -> None:
     one = compare(units(1), moved(units(1), 0.01), 0.9)
-    assert one.n == 1 and one.cosine_min < 1
+    assert one.n == 1 and one.cosine_min < 1 and one.own_nearest == 1
     assert one.similarity_error is None and one.decisions is None
     assert "decisions" not in one.in_words() and one.facts()["decisions"] is None
 

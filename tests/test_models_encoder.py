@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
 
-from hindsight_models import Encoder, ModelError, load
-from hindsight_models.batches import fill, plan_cpu, plan_cuda
+from hindsight_models import Encoder, ModelError, RequestError, load
+from hindsight_models.batches import fill, plan_cpu, plan_cuda, plan_openvino
 from hindsight_models.card import GRAPH_FILE
 from reference import bert_vector, load_tensors
 from test_models_folder import foreign
@@ -111,6 +111,9 @@ def test_every_text_is_in_one_batch(lengths: list[int], tokens: int) -> None:
         members = [m for batch in batches for m in batch.members]
         assert sorted(members) == list(range(len(lengths)))
         assert all(lengths[m] <= batch.length for batch in batches for m in batch.members)
+    for batch in plan_openvino(lengths, 512):
+        assert batch.length % 16 == 0
+        assert all(0 <= batch.length - lengths[i] < 16 for i in batch.members)
     for batch in plan_cpu(lengths, tokens):
         assert {lengths[m] for m in batch.members} == {batch.length}
         assert batch.rows == len(batch.members)
@@ -286,7 +289,7 @@ def test_auto_says_what_it_uses(folder: Path) -> None:
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "CPU", "", "cuda:0 "])
 def test_an_unknown_device_is_refused(folder: Path, device: str) -> None:
-    with pytest.raises(ModelError, match="expected auto, cpu, cuda"):
+    with pytest.raises(RequestError, match="expected auto, cpu, cuda"):
         load(folder, device=device)
 
 

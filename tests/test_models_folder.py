@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import hindsight_models
-from hindsight_models import KNOWN, Card, ModelError, Recipe, TakenError, load, verify
+from hindsight_models import KNOWN, Card, ModelError, Recipe, RequestError, load, verify
 from hindsight_models.card import FUSED_FILE, GRAPH_FILE, HALF_FILE, Golden
 from hindsight_models.export import Facts, export
 from hindsight_models.fetching.known import Wheel
@@ -302,10 +302,10 @@ def test_what_lies_beside_a_model_is_not_lost_with_it(tmp_path: Path, recipe: Re
     (folder / "notes.txt").write_text("precious")
     assert not fetch(recipe, tmp_path / "home").made
     cut(folder / "model.safetensors")
-    with pytest.raises(TakenError, match=r"also holds notes\.txt"):
+    with pytest.raises(RequestError, match=r"also holds notes\.txt"):
         fetch(recipe, tmp_path / "home")
     (folder / "card.json").write_text("{")
-    with pytest.raises(TakenError, match=r"also holds notes\.txt"):
+    with pytest.raises(RequestError, match=r"also holds notes\.txt"):
         fetch(recipe, tmp_path / "home")
     assert (folder / "notes.txt").read_text() == "precious"
 

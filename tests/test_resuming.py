@@ -25,6 +25,7 @@ from hindsight_fast.encoding._forecast import forecast
 from hindsight_fast.errors import ArtefactError, EncoderError, StorageError, UsageError
 from hindsight_fast.pool import describe
 from hindsight_fast.storage import Piece, Target, publish_resumable
+from hindsight_fast.storage._moving import lock_folder
 from hindsight_fast.store import Store, Vectors, build_store
 from paper_tables import paper, table
 from tiny_model import random_weights, tiny_model, vocabulary
@@ -343,6 +344,12 @@ def test_unfinished_vectors_outlive_fresh_counts(
     assert (seen[-1].restored, seen[-1].lost) == (8, 1)
     stopped(tmp_path / "other", model)
     other = [row | {"status": "retracted"} for row in PAPERS[:1]] + PAPERS[1:]
+    partial = tmp_path / "other" / "vectors" / ".tiny.partial"
+    running = lock_folder(partial)
+    with pytest.raises(StorageError, match="another process is writing"):
+        build_store(table(other), tmp_path / "other", overwrite=True)
+    assert (partial / "vectors.npy").exists()
+    os.close(running)
     build_store(table(other), tmp_path / "other", overwrite=True)
     assert not (tmp_path / "other" / "vectors").exists()
 

@@ -49,8 +49,9 @@ def doctor(as_json: Json = False) -> None:
     if not as_json:
         width = max(len(one.what) for one in findings)
         for one in findings:  # lines, not a table: what is missing must not be cut
-            typer.echo(f"{'ok' if one.ok else 'NO'}  {one.what:<{width}}  {one.found}")
-    bad = [one for one in findings if not one.ok]
+            mark = {True: "ok", False: "NO", None: "--"}[one.ok]
+            typer.echo(f"{mark}  {one.what:<{width}}  {one.found}")
+    bad = [one for one in findings if one.ok is False]
     summary = {
         "ready": not bad,
         "findings": [{"what": f.what, "ok": f.ok, "found": f.found} for f in findings],

@@ -179,8 +179,8 @@ def verify(
     console.finish(as_json, facts | {"against": found.facts()}, "\n".join(_against_lines(found)))
     if not found.agreement.same_model:
         raise EncoderError(
-            f"the vectors of {against} were not made by {name} with this text rule: the mean "
-            f"cosine is {found.agreement.cosine_mean:.6f}, at least {SAME_MODEL} is expected"
+            f"the vectors of {against} were not made by {name} of these texts with this rule: "
+            f"{found.agreement.in_words()}; a mean of at least {SAME_MODEL} is expected"
         )
 
 

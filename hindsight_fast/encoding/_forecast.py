@@ -67,9 +67,7 @@ class _EnoughError(Exception):
 
 def _speed(encoder: Encoder, sample: list[tuple[str, str]]) -> float:
     """Tokens a second from the end of the first batches on, which warm up, for a few seconds."""
-    size = (
-        16 if encoder.device == "cpu" else encoder.chunk_size
-    )  # a short look
+    size = 16 if encoder.device == "cpu" else encoder.chunk_size  # a short look
     parts = [sample[start : start + size] for start in range(0, len(sample), size)]
     n_texts = n_tokens = 0
     first = began = now = 0.0

@@ -67,7 +67,7 @@ def check_published(
     Raises
     ------
     DataError
-        The mean cosine is below `SAME_MODEL`.
+        The mean cosine is below `SAME_MODEL`, or papers are nearer to others' vectors.
     EncoderError
         The model failed.
     """
@@ -80,7 +80,8 @@ def check_published(
     if not check.passed and not force:
         raise DataError(
             f"the published vectors are not those of {encoder.name}: of {agreement.n} papers that "
-            f"were encoded again, the {agreement.in_words()}; the mean must be {SAME_MODEL}. "
+            f"were encoded again, the {agreement.in_words()}; the mean must be {SAME_MODEL}, and a "
+            "paper's own vector the nearest. "
             f"{_advice(check)}. --force takes them all the same; --overwrite begins anew, with "
             "other files or none"
         )
@@ -116,6 +117,8 @@ def _far(
 
 def _advice(check: Check) -> str:
     median, n_far = check.agreement.cosine_p50, len(check.far)
+    if check.agreement.cosine_mean >= SAME_MODEL:
+        return "They belong to other papers"
     if median < SAME_MODEL:
         return "They were made by another model or adapter, or with another rule for texts"
     shown = ", ".join(list(check.far)[:5])

@@ -45,7 +45,8 @@ class PaperIds:
         rows : ndarray of shape (len(ids),), int64
             -1 where the store has no such paper, or several.
         kinds : ndarray of shape (len(ids),), int8
-            By which id: a place in `ID_SCHEMA`.
+            By which id: a place in `ID_SCHEMA`. An "id" that is none of the store's own may be
+            any of the others.
         """
         rows, kinds = np.full(ids.height, -1, np.int64), np.zeros(ids.height, np.int8)
         for kind, (name, column) in enumerate(_normalised(ids).items()):
@@ -55,6 +56,9 @@ class PaperIds:
             if lacking.size:
                 rows[lacking] = self._table(name).find(column.gather(lacking))
                 kinds[lacking] = kind
+        unknown = np.flatnonzero((rows < 0) & ids["id"].is_not_null().to_numpy())
+        if unknown.size:
+            rows[unknown], kinds[unknown] = self.find(_of_any_kind(ids["id"].gather(unknown)))
         return rows, kinds
 
     def _table(self, name: str) -> "_Table":
@@ -73,6 +77,12 @@ def _normalised(ids: pl.DataFrame) -> dict[str, pl.Series]:
         columns["arxiv_id"] = both.select(pl.coalesce("a", "b")).to_series()
         columns["doi"] = identifiers.doi(doi)
     return columns
+
+
+def _of_any_kind(ids: pl.Series) -> pl.DataFrame:
+    corpus_id = ids.cast(pl.Int64, strict=False)
+    columns = {"corpus_id": corpus_id, "doi": ids, "arxiv_id": ids, "id": None}
+    return pl.DataFrame(columns, schema=ID_SCHEMA)
 
 
 class _Table:

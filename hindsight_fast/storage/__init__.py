@@ -36,6 +36,7 @@ from hindsight_fast.storage._resuming import (
     Unfinished,
     link_unfinished,
     publish_resumable,
+    refuse_running,
     unfinished,
 )
 from hindsight_fast.storage._rows import RowFile
@@ -63,6 +64,7 @@ __all__ = [
     "publish_file",
     "publish_resumable",
     "read_manifest",
+    "refuse_running",
     "sample_hash",
     "storage_errors",
     "unfinished",

@@ -262,6 +262,19 @@ def unfinished(folder: Path) -> list[Path]:
     return sorted(journal.parent for journal in folder.glob(f".*.partial/{JOURNAL}"))
 
 
+def refuse_running(folder: Path) -> None:
+    """Refuse to go on while a process fills an array in `folder`: its work would be lost.
+
+    Raises
+    ------
+    StorageError
+        One does, or the file system refuses.
+    """
+    with storage_errors(f"look at {folder}"):
+        for partial in unfinished(folder):
+            os.close(lock_folder(partial))
+
+
 def link_unfinished(source: Path, target: Path) -> None:
     """Make unfinished work in the hidden folder `source` that of `target` too: of the same files.
 

@@ -19,6 +19,7 @@ from hindsight_fast.storage import (
     link_unfinished,
     publish,
     read_manifest,
+    refuse_running,
     storage_errors,
     unfinished,
 )
@@ -108,6 +109,7 @@ def _rejects_hash(rejects: pl.DataFrame) -> str:
 def _keep_vectors(old: Path, new: Path, papers: pl.DataFrame, content: str, mark: str) -> None:
     """Take over the vectors of a store that is replaced, where they hold for these papers."""
     if not _is_encoded_alike(old, papers, content, mark):
+        refuse_running(old / VECTORS_FOLDER)
         return
     for name in encoders_in(old):
         kept = new / VECTORS_FOLDER / name

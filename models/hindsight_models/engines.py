@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hindsight_models import cuda
 from hindsight_models.card import FUSED_FILE, GRAPH_FILE, HALF_FILE, Card
-from hindsight_models.errors import ModelError
+from hindsight_models.errors import ModelError, RequestError
 from hindsight_models.session import CpuSession, CudaSession, check_cuda
 
 PRECISIONS = ("float32", "float16", "bfloat16", "int8")
@@ -140,11 +140,11 @@ def precisions() -> dict[str, str | None]:
 
 def _check(device: str, precision: str, gpu_mem: int | None) -> None:
     if _DEVICE.fullmatch(device) is None:
-        raise ModelError(f"device is {device!r}; expected auto, cpu, cuda or cuda:N")
+        raise RequestError(f"device is {device!r}; expected auto, cpu, cuda or cuda:N")
     if precision not in ("auto", *PRECISIONS):
-        raise ModelError(f"precision is {precision!r}; expected auto, {', '.join(PRECISIONS)}")
+        raise RequestError(f"precision is {precision!r}; expected auto, {', '.join(PRECISIONS)}")
     if gpu_mem is not None and gpu_mem < 1:
-        raise ModelError(f"gpu_mem is {gpu_mem} bytes; expected at least 1")
+        raise RequestError(f"gpu_mem is {gpu_mem} bytes; expected at least 1")
 
 
 def _open_on_cuda(

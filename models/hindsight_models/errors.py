@@ -19,7 +19,11 @@ class TextError(ModelError):
         self.text = text
 
 
-class TakenError(ModelError):
+class RequestError(ModelError):
+    """What was asked for makes no sense."""
+
+
+class TakenError(RequestError):
     """Where a model is to be put, there is something else."""
 
 

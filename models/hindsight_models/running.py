@@ -14,6 +14,7 @@ from hindsight_models.batches import (
     fill,
     plan_cpu,
     plan_cuda,
+    plan_openvino,
 )
 from hindsight_models.engines import Session
 from hindsight_models.errors import ModelError, OutOfMemoryError
@@ -68,6 +69,8 @@ class Runners:
         """Which texts, of these numbers of tokens, are computed together."""
         if self.on_cuda:
             return plan_cuda(lengths, self._longest, self.tokens)
+        if self.precision == "bfloat16":
+            return plan_openvino(lengths, self._longest)
         return plan_cpu(lengths)
 
     def run(self, batch: Batch, ids: Ids) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
