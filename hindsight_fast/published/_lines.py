@@ -46,7 +46,7 @@ def blocks(stream: IO[bytes]) -> Generator[Block]:
 
     Raises
     ------
-    OSError, EOFError, zlib.error
+    Exception
         Whatever reading raises.
     """
     line, rest, skipping = 1, b"", False
