@@ -129,7 +129,7 @@ def _paper(record: Mapping[str, Any], place: str, encoder: Encoder) -> _Paper | 
     if value is None:
         return None
     names = encoder.card.published_as
-    if model is not None and names and model not in names:
+    if model is not None and names and model not in (*names, encoder.name):
         raise EncoderError(
             f"{place}: the vector is of the model {model!r}; {encoder.name}'s are published as "
             f"{' or '.join(names)}"
