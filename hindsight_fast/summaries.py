@@ -229,7 +229,7 @@ def _notes_on_cache(cache: dict[str, Any] | None) -> list[str]:
     if cache is None:
         return []
     hits, n = cache["hits"], cache["hits"] + cache["misses"]
-    line = f"{hits:,} of {n:,} texts were in the cache {cache['folder']}"
+    line = f"{hits:,} of {n:,} texts were there already, in {cache['folder']}"
     if cache["damaged"]:
         line += f"; {cache['damaged']:,} more were there but damaged, and were encoded again"
     if cache["trouble"]:

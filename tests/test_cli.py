@@ -311,7 +311,7 @@ def test_a_cache_saves_the_encoding_and_only_takes_its_own_folder(
     for name, hits in (("one", 0), ("two", 30)):
         done = run(home, place, f"{command} --out {tmp_path}/{name}.csv")
         assert done.returncode == 0, done.stderr
-        assert f"{hits} of 30 texts were in the cache {tmp_path}/cache" in done.stdout
+        assert f"{hits} of 30 texts were there already, in {tmp_path}/cache" in done.stdout
         assert "tiny on cpu in float32" in done.stderr
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
     foreign = run(home, place, f"{command} --cache store --out {tmp_path}/three.csv")

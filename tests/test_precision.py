@@ -274,7 +274,7 @@ def test_a_run_with_a_cache_gives_the_same_table_and_counts_hits(
         summary = runs.score_file(scorer, ideas, tmp_path / f"{name}.csv")
         assert summary["files"]["scores"]["blake2b"] == plain["files"]["scores"]["blake2b"]
         assert (summary["cache"]["hits"], summary["cache"]["misses"]) == (hits, 150 - hits)
-        assert f"{hits} of 150 texts were in the cache {cache.folder}" in summary["notes"]
+        assert f"{hits} of 150 texts were there already, in {cache.folder}" in summary["notes"]
     with sqlite3.connect(cache.folder / "vectors.sqlite") as rows:
         rows.execute("DROP TABLE vectors")
     rows.close()

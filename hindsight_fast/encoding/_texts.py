@@ -7,21 +7,12 @@ from typing import Protocol
 import numpy as np
 
 import hindsight_models as models
-from hindsight_fast.encoding._cache import VectorCache, vector_keys
+from hindsight_fast.encoding._cache import Identified, VectorCache, vector_keys
 from hindsight_fast.errors import EncoderError
 
 
-class CountingEncoder(Protocol):
+class CountingEncoder(Identified, Protocol):
     """What encoding asks of an encoder."""
-
-    @property
-    def fingerprint(self) -> str: ...
-
-    @property
-    def precision(self) -> str: ...
-
-    @property
-    def device(self) -> str: ...
 
     @property
     def dim(self) -> int: ...
