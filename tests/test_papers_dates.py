@@ -115,7 +115,7 @@ CHOICES: list[tuple[list[Evidence], Evidence]] = [
 
 
 def _table(evidence: list[list[Evidence]]) -> pl.DataFrame:
-    rows = [(group, *each) for group, several in enumerate(evidence) for each in several]
+    rows = [(group, *each, "") for group, several in enumerate(evidence) for each in several]
     columns = list(EVIDENCE_SCHEMA)
     frame = pl.DataFrame(
         rows, schema={**dict.fromkeys(columns, pl.String), "group": pl.Int64}, orient="row"
@@ -126,7 +126,7 @@ def _table(evidence: list[list[Evidence]]) -> pl.DataFrame:
 def _chosen(evidence: list[list[Evidence]]) -> list[Evidence]:
     frame = dates.choose(_table(evidence)).with_columns(pl.col("start").cast(pl.String))
     assert frame["group"].to_list() == list(range(len(evidence)))
-    return frame.drop("group").rows()
+    return frame.drop("group", "origin").rows()
 
 
 @pytest.mark.parametrize(("evidence", "expected"), CHOICES)

@@ -106,7 +106,7 @@ def test_own_output_reads_back(tmp_path: Path) -> None:
     first.papers.write_parquet(tmp_path / "b.parquet")
     again = read_papers([tmp_path / "b.parquet"])
     assert again.papers.equals(first.papers)
-    assert again.ignored == ("date_kind", "date_precision", "status")
+    assert again.ignored == ("date_kind", "date_origin", "date_precision", "n_records", "topics")
 
 
 STORE = '{"format_version": 1, "kind": "store"}'

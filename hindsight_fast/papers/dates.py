@@ -38,6 +38,7 @@ EVIDENCE_SCHEMA: Final[dict[str, pl.DataType]] = {
     "start": pl.Date(),
     "precision": pl.String(),
     "kind": pl.String(),
+    "origin": pl.String(),
 }
 
 _MONTH = (
@@ -184,7 +185,7 @@ def choose(evidence: pl.DataFrame) -> pl.DataFrame:
         end=end(start, precision),
         kind_rank=kind.replace_strict(KINDS, range(len(KINDS)), return_dtype=pl.Int8),
         width=precision.replace_strict(PRECISIONS, range(len(PRECISIONS)), return_dtype=pl.Int8),
-    ).sort("group", "start", "kind_rank", "width")
+    ).sort("group", "start", "kind_rank", "width", "origin")
     chosen = left.unique("group", keep="first", maintain_order=True)
     for _ in PRECISIONS[1:]:  # a year can hold a month, which can hold a day
         left = left.join(chosen, on="group", suffix="_outer", maintain_order="left").filter(

@@ -213,7 +213,8 @@ def _one_each(papers: pl.DataFrame) -> pl.DataFrame:
     taken = {
         "citations": cited, "citations_source": cited, "citations_as_of": cited,
         "venue": placed, "abstract": longest,
-        "date": dated, "date_precision": dated, "date_kind": dated,
+        "date": dated, "date_precision": dated, "date_kind": dated, "date_origin": dated,
+        "n_records": group.agg(pl.col("n_records").sum()),
         "status": group.agg(_status()),
     }  # fmt: skip
     out = group.agg(pl.all().drop_nulls().first()).drop(taken)
@@ -231,8 +232,9 @@ def _best_first(papers: pl.DataFrame) -> pl.DataFrame:
         pl.col("arxiv_id").is_not_null(),
         pl.col("citations").is_not_null(),
         pl.col("id"),
-        *(pl.col(name) for name in PAPER_SCHEMA if name not in ("id", "authors")),
+        *(pl.col(name) for name in PAPER_SCHEMA if name not in ("id", "authors", "topics")),
         pl.col("authors").list.join("\n"),
+        pl.col("topics").list.join("\n"),
         descending=[False, True, True, True, True, False] + [False] * (len(PAPER_SCHEMA) - 1),
         nulls_last=True,
     )
@@ -240,11 +242,14 @@ def _best_first(papers: pl.DataFrame) -> pl.DataFrame:
 
 def _dates(ranked: pl.DataFrame) -> pl.DataFrame:
     evidence = ranked.drop_nulls("date").select(
-        pl.col("group").cast(pl.Int64), start="date", precision="date_precision", kind="date_kind"
+        pl.col("group").cast(pl.Int64),
+        start="date",
+        precision="date_precision",
+        kind="date_kind",
+        origin="date_origin",
     )
-    return dates.choose(evidence).rename(
-        {"start": "date", "precision": "date_precision", "kind": "date_kind"}
-    )
+    names = {"start": "date"} | {name: f"date_{name}" for name in ("precision", "kind", "origin")}
+    return dates.choose(evidence).rename(names)
 
 
 def _status() -> pl.Expr:

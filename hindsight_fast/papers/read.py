@@ -12,7 +12,7 @@ import polars as pl
 from hindsight_fast.errors import DataError, UsageError
 from hindsight_fast.papers import duplicates, readers, venues
 from hindsight_fast.papers.readers import streams
-from hindsight_fast.papers.records import RAW_SCHEMA, clean
+from hindsight_fast.papers.records import RAW_SCHEMA, Rules, clean
 from hindsight_fast.papers.schema import PAPER_SCHEMA, REJECT_SCHEMA, PaperTable
 from hindsight_fast.papers.sources import find_files
 
@@ -29,7 +29,7 @@ class _Options(NamedTuple):
     mapping: Mapping[str, str]
     limit: int | None
     max_bad: float
-    today: date
+    rules: Rules
     progress: Callable[[int], None] | None
 
 
@@ -95,7 +95,7 @@ def read_papers(
     mapping = dict(mapping or {})
     _check(sources, mapping, limit, max_bad)
     day = today or datetime.now(UTC).date()
-    options = _Options(format, mapping, limit, max_bad, day, progress)
+    options = _Options(format, mapping, limit, max_bad, Rules(day, venues.table()), progress)
     files = [
         _read_file(path, (names or {}).get(path, str(path)), options)
         for path in find_files(sources)
@@ -147,7 +147,7 @@ def _read_file(path: Path, name: str, options: _Options) -> _File:
         head = streams.head(path)
         reader = readers.find(path, head, options.format)
         for batch in reader.read(path, head, options.mapping, options.limit):
-            cleaned = clean(batch.records, options.today)
+            cleaned = clean(batch.records, options.rules)
             source = cleaned.papers["source"].fill_null(path.name)
             file.papers.append(cleaned.papers.with_columns(source))
             for rejects in (batch.rejects, cleaned.rejects):

@@ -5,21 +5,56 @@ from typing import NamedTuple
 
 import polars as pl
 
-from hindsight_fast.papers import citations, dates, identifiers, text, venues
+from hindsight_fast.papers import (
+    citations,
+    dates,
+    identifiers,
+    kinds,
+    languages,
+    text,
+    topics,
+    venues,
+)
 from hindsight_fast.papers.schema import PAPER_SCHEMA
+from hindsight_fast.papers.topics import Topic
+from hindsight_fast.papers.venues import Table
 
 RAW_SCHEMA: dict[str, pl.DataType] = {
     "line": pl.Int64(),
     **{
         name: pl.List(pl.String()) if name == "authors" else pl.String()
         for name in PAPER_SCHEMA
-        if name not in ("date_precision", "date_kind", "status")
+        if name not in ("date_precision", "date_kind", "date_origin", "topics", "n_records")
     },
+    "first_public": pl.String(),
 }
-"""What readers give: the columns as text, and where each record stood."""
+"""What readers give: the columns as text, and where each record stood.
 
-_PLAIN = ("id", "citations_source", "field", "kind", "language", "license", "url", "source")
+``date`` is when the record says that it was published; ``first_public`` when its first version was
+public, where the source knows that (arXiv). ``status`` is what the source says: retracted,
+withdrawn, paratext, or nothing; other words mean nothing.
+"""
+
+_PLAIN = ("id", "citations_source", "field", "license", "tldr", "url", "source")
+_STATUSES = ("retracted", "withdrawn", "paratext")
 _YEAR = r"^([0-9]{4})(?:\.0*)?$"
+
+
+class Rules(NamedTuple):
+    """What cleaning depends on besides the record.
+
+    Attributes
+    ----------
+    today : datetime.date
+        Dates far after it are not believed.
+    venues : Table
+    topics : tuple of Topic
+        Papers are tagged with those that hold.
+    """
+
+    today: date
+    venues: Table
+    topics: tuple[Topic, ...] = ()
 
 
 class Cleaned(NamedTuple):
@@ -41,20 +76,20 @@ class Cleaned(NamedTuple):
     malformed: dict[str, int]
 
 
-def clean(raw: pl.DataFrame, today: date) -> Cleaned:
+def clean(raw: pl.DataFrame, rules: Rules) -> Cleaned:
     """Clean a batch of raw records.
 
     Parameters
     ----------
     raw : polars.DataFrame
         Columns of `RAW_SCHEMA`.
-    today : datetime.date
-        Dates far after it are not believed.
+    rules : Rules
 
     Returns
     -------
     Cleaned
     """
+    today = rules.today
     titles = text.missing_to_null(text.clean(raw["title"]))
     bad = titles.is_null()
     rejects = _rejects(raw.filter(bad))
@@ -82,11 +117,17 @@ def clean(raw: pl.DataFrame, today: date) -> Cleaned:
         [
             titles.alias("title"),
             abstracts.alias("abstract"),
-            text.status(titles, abstracts),
+            _status(text.missing_to_null(raw["status"]), text.status(titles, abstracts)),
+            kinds.kind(plain("kind"), titles),
+            languages.language(plain("language"), titles, abstracts),
+            topics.tag(rules.topics, titles, abstracts),
+            pl.repeat(1, len(titles), dtype=pl.Int32, eager=True).alias("n_records"),
+            text.missing_to_null(raw["citations_dated"]),
             _authors(raw["authors"]),
             venues.resolve(plain("venue")).alias("venue"),
             noted("year", _year(raw["year"], today)),
             counts,
+            noted("revised", dates.parse(raw["revised"], today)["start"]),
             noted("citations_as_of", dates.parse(raw["citations_as_of"], today)["start"]),
             noted("corpus_id", _number(raw["corpus_id"])),
             _first(dois, identifiers.doi_in_url(raw["url"])).alias("doi"),
@@ -103,6 +144,12 @@ def clean(raw: pl.DataFrame, today: date) -> Cleaned:
         pl.col(name).cast(dtype) for name, dtype in PAPER_SCHEMA.items()
     )
     return Cleaned(papers, rejects, malformed)
+
+
+def _status(said: pl.Series, shown: pl.Series) -> pl.Series:
+    """What the source says of a record, else what its text shows."""
+    said = said.str.to_lowercase()
+    return shown.zip_with(~said.is_in(_STATUSES).fill_null(False), said).alias("status")
 
 
 def _rejects(raw: pl.DataFrame) -> pl.DataFrame:
@@ -158,9 +205,24 @@ def _date(papers: pl.DataFrame, explicit: pl.DataFrame, venue_year: pl.Series) -
     nothing_else = only_year.is_null() & explicit["start"].is_null() & from_arxiv.is_null()
     only_year = only_year.zip_with(~nothing_else, venue_year.cast(pl.String))
     evidence: list[dict[str, pl.Series | str]] = [
-        {"start": from_arxiv, "precision": "month", "kind": "first_public"},
-        {"start": explicit["start"], "precision": explicit["precision"], "kind": kinds},
-        {"start": (only_year + "-01-01").str.to_date(), "precision": "year", "kind": "year"},
+        {
+            "start": from_arxiv,
+            "precision": "month",
+            "kind": "first_public",
+            "origin": "arxiv_id",
+        },
+        {
+            "start": explicit["start"],
+            "precision": explicit["precision"],
+            "kind": kinds,
+            "origin": "publication_date",
+        },
+        {
+            "start": (only_year + "-01-01").str.to_date(),
+            "precision": "year",
+            "kind": "year",
+            "origin": "year",
+        },
     ]
     known = pl.concat(
         pl.DataFrame({"group": group, **columns}, schema=dates.EVIDENCE_SCHEMA)
@@ -173,4 +235,5 @@ def _date(papers: pl.DataFrame, explicit: pl.DataFrame, venue_year: pl.Series) -
         pl.col("start").alias("date"),
         pl.col("precision").alias("date_precision"),
         pl.col("kind").alias("date_kind"),
+        pl.col("origin").alias("date_origin"),
     )

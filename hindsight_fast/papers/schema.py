@@ -16,19 +16,25 @@ PAPER_SCHEMA: dict[str, pl.DataType] = {
     "date": pl.Date(),  # first day of the interval that the date stands for
     "date_precision": pl.String(),  # day | month | year
     "date_kind": pl.String(),  # first_public | venue | year
+    "date_origin": pl.String(),  # which evidence it is (`dates.ORIGINS`)
+    "revised": pl.Date(),  # of the last version known: its texts may tell what was found by then
     "citations": pl.Int64(),  # null: unknown, which is not 0
     "citations_source": pl.String(),
     "citations_as_of": pl.Date(),
+    "citations_dated": pl.String(),  # "2023:5 2024-03:12": counts by year or month of citing
     "doi": pl.String(),
     "arxiv_id": pl.String(),
     "corpus_id": pl.Int64(),
     "field": pl.String(),
     "kind": pl.String(),
     "language": pl.String(),
+    "tldr": pl.String(),
+    "topics": pl.List(pl.String()),  # named filters that hold (`topics`); null: none asked for
     "license": pl.String(),
     "url": pl.String(),
     "source": pl.String(),
-    "status": pl.String(),  # ok | retracted | withdrawn | title_only
+    "status": pl.String(),  # ok | retracted | withdrawn | paratext | title_only | stub
+    "n_records": pl.Int32(),  # of the sources, that became this paper
 }
 """Every paper has every column; null is unknown. Rows whose status is not ok stay out of pools."""
 
@@ -37,6 +43,26 @@ REJECT_SCHEMA: dict[str, pl.DataType] = {
     "line": pl.Int64(),  # 1-based line of a text file, record number of a parquet file or array
     "reason": pl.String(),
     "record": pl.String(),  # its first 200 characters
+}
+
+MERGE_SCHEMA: dict[str, pl.DataType] = {
+    "id": pl.String(),  # the paper's
+    "records": pl.List(pl.String()),  # "SOURCE ID" of each record that became it, best first
+    **{
+        name: pl.Int16()
+        for name in PAPER_SCHEMA
+        if name not in ("id", "n_records", "date_precision", "date_kind", "date_origin")
+    },
+}
+"""A row for each paper made of several records. Under a column's name: which of `records` (from 0)
+its value comes from; null where it has none. ``date`` tells for its precision, kind and origin."""
+
+CONFLICT_SCHEMA: dict[str, pl.DataType] = {
+    "kind": pl.String(),  # see `duplicates`
+    "key": pl.String(),  # what the records share
+    "ids": pl.List(pl.String()),  # the first of them
+    "n": pl.Int64(),  # how many they are
+    "detail": pl.String(),
 }
 
 
