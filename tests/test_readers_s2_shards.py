@@ -35,9 +35,15 @@ def test_told_by_keys(name: str) -> None:
 
 
 def test_others_are_none() -> None:
-    graph = {"paperId": "0" * 40, "corpusId": 1, "externalIds": {}, "title": "T"}
+    graph: dict[str, object] = {"paperId": "0" * 40, "corpusId": 1, "externalIds": {}, "title": "T"}
     graph |= {"citationCount": 1}
-    for other in (graph, {"id": "1", "title": "T", "abstract": "A", "corpus_id": 1}, [1], "x"):
+    others: tuple[object, ...] = (
+        graph,
+        {"id": "1", "title": "T", "abstract": "A", "corpus_id": 1},
+        [1],
+        "x",
+    )
+    for other in others:
         assert s2_dataset(json.dumps(other).encode()) is None
     for head in (b"", b"id,title\n1,corpusid\n", b"\x00\xff", b"[" * 9999, b"{" * 9999):
         assert s2_dataset(head) is None
