@@ -307,7 +307,7 @@ def test_real_files(real: PaperTable) -> None:
 def test_real_window(real: PaperTable) -> None:
     papers = real.papers.filter(pl.col("status") == "ok")
     window = papers.filter(pl.col("date").is_between(date(2023, 6, 1), date(2025, 12, 31)))
-    top = venues.is_top(window["venue"])
+    top = venues.is_top(window["venue"], venues.table())
     cited = window["citations"].is_not_null()
     assert 60_000 < window.height < 72_000
     assert 3_300 < top.sum() < 3_700 and 1_000 < (top & cited).sum() < 1_250

@@ -90,7 +90,7 @@ NOTHING = [
 
 
 def _resolve(names: list[str]) -> list[str | None]:
-    return venues.resolve(pl.Series(names, dtype=pl.String)).to_list()
+    return venues.resolve(pl.Series(names, dtype=pl.String), venues.table()).to_list()
 
 
 @pytest.mark.parametrize(("name", "written"), MEANT.items())
@@ -100,33 +100,37 @@ def test_aliases(name: str, written: list[str]) -> None:
 
 def test_what_is_not_the_main_track_keeps_its_name() -> None:
     assert _resolve(OWN_NAME) == OWN_NAME
-    assert not venues.is_known(pl.Series(OWN_NAME)).any()
-    assert venues.is_named(pl.Series(OWN_NAME)).all()
+    assert not venues.is_known(pl.Series(OWN_NAME), venues.table()).any()
+    assert venues.is_named(pl.Series(OWN_NAME), venues.table()).all()
 
 
 def test_an_undecided_submission_names_no_venue() -> None:
     assert _resolve(UNDECIDED) == UNDECIDED
     for told in (venues.is_top, venues.is_known, venues.is_named):
-        assert not told(pl.Series(UNDECIDED)).any()
+        assert not told(pl.Series(UNDECIDED), venues.table()).any()
 
 
 def test_rank() -> None:
     names = ["ICLR", "SIGIR", "Physical Review Letters", "arXiv", "Submitted to ICLR 2024", None]
-    assert venues.rank(pl.Series(names)).to_list() == [5, 4, 3, 2, 1, 0]
-    assert venues.rank(pl.Series([], dtype=pl.String)).to_list() == []
+    assert venues.rank(pl.Series(names), venues.table()).to_list() == [5, 4, 3, 2, 1, 0]
+    assert venues.rank(pl.Series([], dtype=pl.String), venues.table()).to_list() == []
 
 
 def test_neighbours_of_acl_are_themselves() -> None:
     assert set(_resolve(sorted(OTHER))) == OTHER
-    assert not venues.is_top(pl.Series(sorted(OTHER))).any()
+    assert not venues.is_top(pl.Series(sorted(OTHER)), venues.table()).any()
 
 
 def test_no_venue_is_null_and_no_key() -> None:
     assert _resolve(NOTHING) == [None] * len(NOTHING)
     assert all(venues.table().names) and not {"", "none", "null"} & set(venues.table().names)
     unknown = pl.Series([None, "arXiv"], dtype=pl.String)
-    assert venues.is_top(unknown).to_list() == venues.is_known(unknown).to_list() == [False, False]
-    assert venues.resolve(pl.Series([None], dtype=pl.String)).to_list() == [None]
+    assert (
+        venues.is_top(unknown, venues.table()).to_list()
+        == venues.is_known(unknown, venues.table()).to_list()
+        == [False, False]
+    )
+    assert venues.resolve(pl.Series([None], dtype=pl.String), venues.table()).to_list() == [None]
 
 
 def test_the_seven() -> None:

@@ -141,7 +141,9 @@ def _stars(rows: pl.DataFrame, by: list[str]) -> NDArray[np.int64]:
 def _by_title(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows that may merge by title: row, key (with the first author where they differ), year."""
     key = pl.col("key")
-    preprint = venues.is_preprint(rows["venue"]) | (rows["kind"] == "preprint").fill_null(False)
+    preprint = venues.is_preprint(rows["venue"], venues.table()) | (
+        rows["kind"] == "preprint"
+    ).fill_null(False)
     preprint |= rows["arxiv_id"].is_not_null()
     titled = rows.select(
         "row",
@@ -225,7 +227,7 @@ def _one_each(papers: pl.DataFrame) -> pl.DataFrame:
 
 def _best_first(papers: pl.DataFrame) -> pl.DataFrame:
     """Order the records of each group from the best; all columns decide, never the rows' order."""
-    return papers.with_columns(place=venues.rank(papers["venue"])).sort(
+    return papers.with_columns(place=venues.rank(papers["venue"], venues.table())).sort(
         pl.col("group"),
         pl.col("doi").is_not_null(),
         "place",

@@ -197,7 +197,7 @@ def _counts(
 ) -> dict[str, int]:
     papers = merged.papers
     status = papers["status"]
-    known = venues.is_known(papers["venue"])
+    known = venues.is_known(papers["venue"], venues.table())
     return {
         "n_in": n_in,
         "n_papers": papers.height,
@@ -209,7 +209,7 @@ def _counts(
         "n_undated": papers["date"].null_count(),
         "n_citations": papers.height - papers["citations"].null_count(),
         "n_venues": int(known.sum()),
-        "n_venues_unlisted": int((venues.is_named(papers["venue"]) & ~known).sum()),
+        "n_venues_unlisted": int((venues.is_named(papers["venue"], venues.table()) & ~known).sum()),
         "ids_suffixed": merged.n_suffixed,
         "ids_made": merged.n_made,
         "too_many_alike": merged.n_too_many,

@@ -124,7 +124,7 @@ def clean(raw: pl.DataFrame, rules: Rules) -> Cleaned:
             pl.repeat(1, len(titles), dtype=pl.Int32, eager=True).alias("n_records"),
             text.missing_to_null(raw["citations_dated"]),
             _authors(raw["authors"]),
-            venues.resolve(plain("venue")).alias("venue"),
+            venues.resolve(plain("venue"), rules.venues).alias("venue"),
             noted("year", _year(raw["year"], today)),
             counts,
             noted("revised", dates.parse(raw["revised"], today)["start"]),
@@ -139,7 +139,7 @@ def clean(raw: pl.DataFrame, rules: Rules) -> Cleaned:
     )
     parsed = dates.parse(text.missing_to_null(raw["date"]), today)
     malformed["date"] = int(parsed["malformed"].sum())
-    dated = _date(papers, parsed, _year(venues.year_in(raw["venue"]), today))
+    dated = _date(papers, parsed, _year(venues.year_in(raw["venue"]), today), rules.venues)
     papers = papers.with_columns(dated).select(
         pl.col(name).cast(dtype) for name, dtype in PAPER_SCHEMA.items()
     )
@@ -195,11 +195,13 @@ def _first(*columns: pl.Series) -> pl.Series:
     return frame.select(pl.coalesce(pl.all())).to_series()
 
 
-def _date(papers: pl.DataFrame, explicit: pl.DataFrame, venue_year: pl.Series) -> pl.DataFrame:
+def _date(
+    papers: pl.DataFrame, explicit: pl.DataFrame, venue_year: pl.Series, table: Table
+) -> pl.DataFrame:
     """One date per paper, chosen by `dates.choose` from all that its record says."""
     group = pl.int_range(papers.height, dtype=pl.Int64, eager=True)
     from_arxiv = dates.arxiv_month(papers["arxiv_id"])
-    at_venue = venues.is_named(papers["venue"]) & from_arxiv.is_null()
+    at_venue = venues.is_named(papers["venue"], table) & from_arxiv.is_null()
     kinds = at_venue.replace_strict({True: "venue", False: "first_public"}, return_dtype=pl.String)
     only_year = papers["year"].cast(pl.String)
     nothing_else = only_year.is_null() & explicit["start"].is_null() & from_arxiv.is_null()

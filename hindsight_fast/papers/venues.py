@@ -20,9 +20,13 @@ import tomllib
 import unicodedata
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
+
+from hindsight_fast.config import fingerprint
+from hindsight_fast.errors import UsageError
 
 _SIDE_EVENT = re.compile(
     r"\b(?:workshops?|findings|companion|tutorials?|demos?|demonstrations?|student|doctoral|"
@@ -54,12 +58,20 @@ class Table(NamedTuple):
         Names of preprint servers, where nothing is published yet.
     nothing : frozenset of str
         What people write where no venue is known.
+    added : str
+        Text of the user's file that extends the shipped table; empty without one.
     """
 
     names: dict[str, str]
     top: frozenset[str]
     preprint: frozenset[str]
     nothing: frozenset[str]
+    added: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all that the table says."""
+        return fingerprint([self.names, *(sorted(names) for names in self[1:4])])
 
 
 @cache
@@ -96,12 +108,49 @@ def table() -> Table:
     return Table(names, top, preprint, frozenset(content["nothing"]))
 
 
-def resolve(venues: pl.Series) -> pl.Series:
+def load(path: Path | None = None) -> Table:
+    """Read the table that ships with the package, extended by a user's file.
+
+    Raises
+    ------
+    UsageError
+        The file is missing or not as it must be; the message names it and the key.
+    """
+    if path is None:
+        return table()
+    try:
+        return extended(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: the venues can't be read: {error}") from error
+
+
+def extended(added: str, source: str) -> Table:
+    """Extend the shipped table by what a user's file says, as `Table.added` keeps it.
+
+    Parameters
+    ----------
+    added : str
+        Text of the file; the shipped table itself where it is empty.
+    source : str
+        What errors call the file.
+
+    Raises
+    ------
+    UsageError
+        The text is not as it must be.
+    """
+    if not added:
+        return table()
+    raise UsageError(f"{source}: not yet")
+
+
+def resolve(venues: pl.Series, table: Table) -> pl.Series:
     """Replace venue names by those of the table.
 
     Parameters
     ----------
     venues : polars.Series of String
+    table : Table
 
     Returns
     -------
@@ -110,38 +159,43 @@ def resolve(venues: pl.Series) -> pl.Series:
         (also where nothing but a year, a publisher or "Poster" is); else the name as it came.
     """
     unique = venues.unique().drop_nulls()
-    resolved = [_resolve_one(name) for name in unique]
+    resolved = [_resolve_one(name, table) for name in unique]
     return venues.replace_strict(unique, pl.Series(resolved, dtype=pl.String), default=None)
 
 
-def is_top(venues: pl.Series) -> pl.Series:
+def is_top(venues: pl.Series, table: Table) -> pl.Series:
     """Tell which resolved venues are the paper's seven, main track; False for unknown."""
-    return venues.is_in(list(table().top)).fill_null(False)
+    return venues.is_in(list(table.top)).fill_null(False)
 
 
-def is_preprint(venues: pl.Series) -> pl.Series:
+def is_preprint(venues: pl.Series, table: Table) -> pl.Series:
     """Tell which resolved venues are preprint servers; False for unknown."""
-    return venues.is_in(list(table().preprint)).fill_null(False)
+    return venues.is_in(list(table.preprint)).fill_null(False)
 
 
-def is_known(venues: pl.Series) -> pl.Series:
+def is_known(venues: pl.Series, table: Table) -> pl.Series:
     """Tell which resolved venues are in the table and no preprint server; False for unknown."""
-    return venues.is_in(list(set(table().names.values()) - table().preprint)).fill_null(False)
+    return venues.is_in(list(set(table.names.values()) - table.preprint)).fill_null(False)
 
 
-def is_named(venues: pl.Series) -> pl.Series:
+def is_named(venues: pl.Series, table: Table) -> pl.Series:
     """Tell which resolved venues name a place of publication, in the table or not.
 
     Preprint servers do not, nor do submissions that are rejected, withdrawn or undecided.
     """
     submissions = [name for name in venues.unique().drop_nulls() if _SUBMISSION.search(_fold(name))]
-    return venues.is_not_null() & ~is_preprint(venues) & ~venues.is_in(submissions)
+    return venues.is_not_null() & ~is_preprint(venues, table) & ~venues.is_in(submissions)
 
 
-def rank(venues: pl.Series) -> pl.Series:
+def rank(venues: pl.Series, table: Table) -> pl.Series:
     """Order resolved venues by how much they say, 5 to 1 (see above); 0 where there is none."""
-    named = is_named(venues)
-    degrees = (is_top(venues), is_known(venues), named, named | is_preprint(venues))
+    named = is_named(venues, table)
+    degrees = (
+        is_top(venues, table),
+        is_known(venues, table),
+        named,
+        named | is_preprint(venues, table),
+    )
     return sum((degree.cast(pl.Int8) for degree in degrees), venues.is_not_null().cast(pl.Int8))
 
 
@@ -157,8 +211,7 @@ def _one_year(name: str) -> str | None:
     return years.pop() if len(years) == 1 else None
 
 
-def _resolve_one(name: str) -> str | None:
-    known = table()
+def _resolve_one(name: str, known: Table) -> str | None:
     folded = _fold(name)
     if folded.strip(" .") in known.nothing or not _normal(folded):
         return None

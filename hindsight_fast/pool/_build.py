@@ -177,7 +177,9 @@ def _members(store: Store, vectors: Vectors, window: WindowConfig, recipe: str) 
 def _impact(
     recipe: str, citations: NDArray[np.int64], venue: pl.Series, eligible: NDArray[np.bool_]
 ) -> NDArray[np.float32]:
-    return impact_of(recipe, np.array(citations), venues.is_top(venue).to_numpy(), eligible)
+    return impact_of(
+        recipe, np.array(citations), venues.is_top(venue, venues.table()).to_numpy(), eligible
+    )
 
 
 def _facts(

@@ -34,13 +34,13 @@ def coverage(papers: pl.DataFrame, impact: NDArray[np.float32]) -> dict[str, Any
     taken = papers.filter(pl.Series(eligible, dtype=pl.Boolean))
     weights = pl.Series("impact", impact[eligible].astype(np.float64))
     known = taken["citations"].is_not_null()
-    published = venues.is_known(taken["venue"])
+    published = venues.is_known(taken["venue"], venues.table())
     return {
         "papers": taken.height,
         "citations_known": int(known.sum()),
         "venue_known": int(published.sum()),
         "both_known": int((known & published).sum()),
-        "top_venue": int(venues.is_top(taken["venue"]).sum()),
+        "top_venue": int(venues.is_top(taken["venue"], venues.table()).sum()),
         "date_kind": _by_date_kind(taken.with_columns(weights)),
         "citations": _spread(taken["citations"]),
         "top_paper": _top_paper(taken),

@@ -161,7 +161,7 @@ def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
 
 def _coverage(papers: pl.DataFrame) -> dict[str, Any]:
     known = papers["citations"].is_not_null()
-    venue = venues.is_known(papers["venue"])
+    venue = venues.is_known(papers["venue"], venues.table())
     return {
         "status": tally(papers["status"]),
         "date_kind": tally(papers["date_kind"]),
