@@ -21,7 +21,8 @@ PAPER_SCHEMA: dict[str, pl.DataType] = {
     "citations": pl.Int64(),  # null: unknown, which is not 0
     "citations_source": pl.String(),
     "citations_as_of": pl.Date(),
-    "citations_dated": pl.String(),  # "2023:5 2024-03:12": counts by year or month of citing
+    "citations_dated": pl.String(),  # "2015:0 2023:5 2024-03:12": by year or month of
+    # citing; the first tells from when on citations are counted
     "doi": pl.String(),
     "arxiv_id": pl.String(),
     "corpus_id": pl.Int64(),
