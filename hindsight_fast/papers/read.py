@@ -5,32 +5,19 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
 from hindsight_fast.errors import DataError, UsageError
 from hindsight_fast.papers import duplicates, readers, venues
+from hindsight_fast.papers.options import COLUMNS, MAX_BAD, Options
 from hindsight_fast.papers.readers import streams
-from hindsight_fast.papers.records import RAW_SCHEMA, Rules, clean
+from hindsight_fast.papers.records import clean
 from hindsight_fast.papers.schema import PAPER_SCHEMA, REJECT_SCHEMA, PaperTable
 from hindsight_fast.papers.sources import find_files
 
-MAX_BAD: Final = 0.1
-"""Default of `max_bad`. A wrong mapping or format spoils nearly every record, damage in transit a
-few in a thousand; a tenth lies well between."""
-
-_COLUMNS = tuple(name for name in RAW_SCHEMA if name != "line")
 _SHOWN = 5
-
-
-class _Options(NamedTuple):
-    format: str
-    mapping: Mapping[str, str]
-    limit: int | None
-    max_bad: float
-    rules: Rules
-    progress: Callable[[int], None] | None
 
 
 class _File(NamedTuple):
@@ -92,12 +79,25 @@ def read_papers(
     DataError
         A file that can't be read or is refused; the message names it and says why.
     """
-    mapping = dict(mapping or {})
-    _check(sources, mapping, limit, max_bad)
-    day = today or datetime.now(UTC).date()
-    options = _Options(format, mapping, limit, max_bad, Rules(day, venues.table()), progress)
+    options = Options(
+        names=names or {},
+        format=format,
+        mapping=mapping or {},
+        limit=limit,
+        max_bad=max_bad,
+        today=today or datetime.now(UTC).date(),
+        progress=progress,
+    )
+    return read_table(sources, options)
+
+
+def read_table(sources: Sequence[Path], options: Options) -> PaperTable:
+    """Read papers as `read_papers` does, with any options."""
+    if not sources:
+        raise UsageError("no source: name at least one file of papers")
+    mapping = options.mapping
     files = [
-        _read_file(path, (names or {}).get(path, str(path)), options)
+        _read_file(path, options.names.get(path, str(path)), options)
         for path in find_files(sources)
     ]
     columns = frozenset[str]().union(*(file.columns for file in files))
@@ -111,26 +111,8 @@ def read_papers(
         papers=merged.papers,
         rejects=rejects.sort("file", "line"),
         counts=_counts(n_in, rejects.height, merged, malformed),
-        ignored=tuple(sorted(columns - {*_COLUMNS, *mapping.values()})),
+        ignored=tuple(sorted(columns - {*COLUMNS, *mapping.values()})),
     )
-
-
-def _check(
-    sources: Sequence[Path], mapping: Mapping[str, str], limit: int | None, max_bad: float
-) -> None:
-    if not sources:
-        raise UsageError("no source: name at least one file of papers")
-    for ours in mapping:
-        if ours not in _COLUMNS:
-            close = difflib.get_close_matches(ours, _COLUMNS, 1)
-            hint = f", did you mean {close[0]!r}?" if close else "."
-            raise UsageError(
-                f"papers have no column {ours!r}{hint} Ours are: {', '.join(_COLUMNS)}"
-            )
-    if limit is not None and limit < 1:
-        raise UsageError(f"a limit of {limit} records; at least 1 is expected")
-    if not 0 <= max_bad <= 1:
-        raise UsageError(f"a share of {max_bad} rejects; from 0 to 1 is expected")
 
 
 def _check_found(mapping: Mapping[str, str], columns: frozenset[str]) -> None:
@@ -141,7 +123,7 @@ def _check_found(mapping: Mapping[str, str], columns: frozenset[str]) -> None:
             raise UsageError(f"no source has the column {theirs!r} mapped to {ours!r}{hint}")
 
 
-def _read_file(path: Path, name: str, options: _Options) -> _File:
+def _read_file(path: Path, name: str, options: Options) -> _File:
     file = _File([], [], Counter(), frozenset())
     try:
         head = streams.head(path)
@@ -173,7 +155,7 @@ def _judge(path: str, file: _File, mapping: Mapping[str, str], max_bad: float) -
         wanted = mapping.get("title", "title")
         raise DataError(
             f"{path} has no column {wanted!r}: it has {', '.join(sorted(file.columns)[:20])}; "
-            f"expected are {', '.join(_COLUMNS)}, or other names with --map title=THEIRS"
+            f"expected are {', '.join(COLUMNS)}, or other names with --map title=THEIRS"
         )
     allowed = max(max_bad * n, 1 if max_bad else 0)
     if n_papers and rejects.height <= allowed:

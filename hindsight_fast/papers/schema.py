@@ -1,6 +1,8 @@
 """Columns and types of the table of papers, of its rejects, and the counts that must add up."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 import polars as pl
 
@@ -50,7 +52,7 @@ MERGE_SCHEMA: dict[str, pl.DataType] = {
     "id": pl.String(),  # the paper's
     "records": pl.List(pl.String()),  # "SOURCE ID" of each record that became it, best first
     **{
-        name: pl.Int16()
+        name: pl.Int32()
         for name in PAPER_SCHEMA
         if name not in ("id", "n_records", "date_precision", "date_kind", "date_origin")
     },
@@ -67,6 +69,9 @@ CONFLICT_SCHEMA: dict[str, pl.DataType] = {
 }
 
 
+PART_ROWS: Final = 1 << 16
+
+
 @dataclass(frozen=True, slots=True)
 class PaperTable:
     """Papers after cleaning and merging, in no particular order, with what became of the rest.
@@ -78,31 +83,112 @@ class PaperTable:
     rejects : polars.DataFrame
         One row per record that is no paper, columns of `REJECT_SCHEMA`.
     counts : dict of str to int
-        At least ``n_in``, ``n_papers``, ``n_merged`` and ``n_rejects``.
+        At least ``n_in``, ``n_papers``, ``n_merged`` and ``n_rejects``; ``n_left_out`` where a
+        condition left records out.
     ignored : tuple of str
         Columns of the sources that are not ours, by name.
+    merges : polars.DataFrame
+        Columns of `MERGE_SCHEMA`, ordered by id.
+    conflicts : polars.DataFrame
+        Columns of `CONFLICT_SCHEMA`.
 
     Raises
     ------
     HindsightError
-        Where ``n_in != n_papers + n_merged + n_rejects``: a fault of this package.
+        Where ``n_in != n_papers + n_merged + n_rejects + n_left_out``: a fault of this package.
     """
 
     papers: pl.DataFrame
     rejects: pl.DataFrame
     counts: dict[str, int] = field(default_factory=dict[str, int])
     ignored: tuple[str, ...] = ()
+    merges: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MERGE_SCHEMA))
+    conflicts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=CONFLICT_SCHEMA))
 
     def __post_init__(self) -> None:
-        counts = self.counts
-        total = counts["n_papers"] + counts["n_merged"] + counts["n_rejects"]
-        tables = (self.papers.height, self.rejects.height)
-        if total != counts["n_in"] or tables != (counts["n_papers"], counts["n_rejects"]):
-            raise HindsightError(
-                f"internal error: {counts['n_in']} records became {counts['n_papers']} papers, "
-                f"{counts['n_merged']} merged and {counts['n_rejects']} rejects "
-                f"(tables hold {tables[0]} and {tables[1]}); please report this"
-            )
-        for frame, schema in ((self.papers, PAPER_SCHEMA), (self.rejects, REJECT_SCHEMA)):
-            if dict(frame.schema) != schema:
-                raise HindsightError(f"internal error: columns {frame.schema} are not {schema}")
+        check_counts(self.counts, self.papers.height, self.rejects.height)
+        check_columns(self.papers, PAPER_SCHEMA)
+        check_columns(self.rejects, REJECT_SCHEMA)
+
+    def gathered(self) -> "Gathered":
+        """Return the same papers, in their final order, as a store takes them."""
+        papers = self.papers.sort("date", "id", nulls_last=True)
+
+        def parts() -> Iterator[pl.DataFrame]:
+            yield from papers.iter_slices(PART_ROWS)
+
+        return Gathered(
+            parts,
+            papers.height,
+            self.rejects,
+            self.merges,
+            self.conflicts,
+            self.counts,
+            self.ignored,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Papers after cleaning and merging, in their final order, part by part.
+
+    Attributes
+    ----------
+    parts : callable
+        ``parts()`` yields frames with the columns of `PAPER_SCHEMA`, none of them empty: all rows
+        in order of date (first day of its interval), then id, undated ones last. It may be called
+        again, as long as the folder that the papers were gathered in is there.
+    n : int
+        How many papers.
+    rejects, merges, conflicts : polars.DataFrame
+        As in `PaperTable`.
+    counts : dict of str to int
+        As in `PaperTable`.
+    ignored : tuple of str
+        Columns of the sources that are not ours, by name.
+    """
+
+    parts: Callable[[], Iterator[pl.DataFrame]]
+    n: int
+    rejects: pl.DataFrame
+    merges: pl.DataFrame
+    conflicts: pl.DataFrame
+    counts: dict[str, int]
+    ignored: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_counts(self.counts, self.n, self.rejects.height)
+        check_columns(self.rejects, REJECT_SCHEMA)
+
+
+def check_counts(counts: dict[str, int], n_papers: int, n_rejects: int) -> None:
+    """Check that every record became a paper, part of one, or a reject, or was left out.
+
+    Raises
+    ------
+    HindsightError
+        Where not, or where the tables hold other numbers of rows.
+    """
+    left_out = counts.get("n_left_out", 0)
+    total = counts["n_papers"] + counts["n_merged"] + counts["n_rejects"] + left_out
+    if total != counts["n_in"] or (n_papers, n_rejects) != (
+        counts["n_papers"],
+        counts["n_rejects"],
+    ):
+        raise HindsightError(
+            f"internal error: {counts['n_in']} records became {counts['n_papers']} papers, "
+            f"{counts['n_merged']} merged and {counts['n_rejects']} rejects, {left_out} left out "
+            f"(tables hold {n_papers} and {n_rejects}); please report this"
+        )
+
+
+def check_columns(frame: pl.DataFrame, schema: dict[str, pl.DataType]) -> None:
+    """Check that a frame has just these columns.
+
+    Raises
+    ------
+    HindsightError
+        Where not.
+    """
+    if dict(frame.schema) != schema:
+        raise HindsightError(f"internal error: columns {frame.schema} are not {schema}")
