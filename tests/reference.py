@@ -1,11 +1,14 @@
 """Slow, obvious twins of every fast path. Clear first: no blocking, no tricks."""
 
+import calendar
+import datetime as dt
 import html
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from html.entities import html5
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +28,62 @@ def paper_impact(citations: list[int], top_venue: list[bool], eligible: list[boo
         share = (max(count, 0) - min(known)) / spread if spread else 0.0
         impact.append(0.6 * share + 0.4 * (1.0 if top else 0.0))
     return impact
+
+
+def variant_impact(
+    recipe: str, papers: Sequence[Mapping[str, Any]], top: list[bool], eligible: list[bool]
+) -> list[float]:
+    """h of each paper by a recipe other than the paper's; -1 where it takes no part."""
+
+    def count(paper: Mapping[str, Any]) -> float | None:
+        if recipe.endswith("-months"):
+            return citations_within(paper, int(recipe.removesuffix("-months")))
+        return None if paper["citations"] is None else float(paper["citations"])
+
+    counts = {row: count(paper) for row, paper in enumerate(papers) if eligible[row]}
+    known = {row: value for row, value in counts.items() if value is not None}
+    share: dict[int, float] = {}
+    for row, value in known.items():
+        if recipe == "percentile":
+            month = _month_of(papers[row])
+            others = [known[o] for o in known if o != row and _month_of(papers[o]) == month]
+            share[row] = sum(other < value for other in others) / len(others) if others else 0.0
+            continue
+        scale = math.log1p if recipe == "log" else float
+        low, high = scale(min(known.values())), scale(max(known.values()))
+        share[row] = (scale(value) - low) / (high - low) if high > low else 0.0
+    return [0.6 * share[row] + 0.4 * top[row] if row in share else -1.0 for row in range(len(top))]
+
+
+def _month_of(paper: Mapping[str, Any]) -> tuple[int, int, bool]:
+    return paper["date"].year, paper["date"].month, paper["date_precision"] == "year"
+
+
+def citations_within(paper: Mapping[str, Any], months: int) -> float | None:
+    """Citations in the first months of a paper, a day at a time."""
+    date, counted, dated = paper["date"], paper["citations_as_of"], paper["citations_dated"]
+    if paper["date_precision"] == "year" or counted is None or not dated:
+        return None
+    month = date.month - 1 + months
+    year, month = date.year + month // 12, month % 12 + 1
+    day = min(date.day, calendar.monthrange(year, month)[1])
+    until = dt.date(year, month, day)
+    if until > counted or int(dated[:4]) > date.year:
+        return None
+    total = 0.0
+    for token in dated.split():
+        when, number = token.split(":")
+        first = dt.date.fromisoformat(f"{when}-01" if "-" in when else f"{when}-01-01")
+        last = dt.date(first.year, 12, 31)
+        if "-" in when:
+            last = first.replace(day=calendar.monthrange(first.year, first.month)[1])
+        days = [first + dt.timedelta(i) for i in range((last - first).days + 1)]
+        possible = [d for d in days if date <= d <= counted]
+        if possible:
+            total += int(number) * sum(d < until for d in possible) / len(possible)
+        elif first < until:
+            total += int(number)
+    return total
 
 
 def clean_text(text: str) -> str:

@@ -1,6 +1,10 @@
-"""Impact by the published recipe."""
+"""Impact by the published recipe and by its variants."""
+
+import datetime as dt
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +12,8 @@ from numpy.typing import NDArray
 
 import reference
 from hindsight_fast.errors import UsageError
-from hindsight_fast.impact import impact, paper_impact
+from hindsight_fast.impact import RECIPES, citations_within, impact, paper_impact
+from hindsight_fast.papers.schema import PAPER_SCHEMA
 
 
 def h(
@@ -54,8 +59,76 @@ def test_like_the_slow_twin(papers: list[tuple[int, bool, bool]]) -> None:
     assert ((found == -1) | ((found >= 0) & (found <= 1))).all()
 
 
+FACTS: dict[str, pl.DataType] = {
+    name: PAPER_SCHEMA[name]
+    for name in ("citations", "date", "date_precision", "citations_dated", "citations_as_of")
+}
+tokens = st.lists(
+    st.tuples(st.integers(2019, 2026), st.integers(0, 12), st.integers(0, 99)), max_size=4
+).map(
+    lambda each: " ".join(
+        f"{year}-{month:02}:{n}" if month else f"{year}:{n}" for year, month, n in sorted(each)
+    )
+)
+facts = st.fixed_dictionaries(
+    {
+        "citations": st.none() | st.integers(0, 30),
+        "date": st.dates(dt.date(2019, 11, 1), dt.date(2025, 6, 30)),
+        "date_precision": st.sampled_from(["day", "month", "year"]),
+        "citations_dated": st.none() | tokens,
+        "citations_as_of": st.none() | st.dates(dt.date(2022, 1, 1), dt.date(2026, 6, 1)),
+    }
+)
+
+
+@pytest.mark.parametrize("recipe", [name for name in RECIPES if name != "paper"])
+@given(papers=st.lists(st.tuples(facts, st.booleans(), st.booleans()), max_size=12))
+def test_variants_are_like_their_slow_twins(
+    recipe: str, papers: list[tuple[dict[str, Any], bool, bool]]
+) -> None:
+    rows, top, eligible = map(list, zip(*papers, strict=True)) if papers else ([], [], [])
+    found = impact(
+        recipe, pl.DataFrame(rows, schema=FACTS), np.array(top, bool), np.array(eligible, bool)
+    )
+    expected = np.array(reference.variant_impact(recipe, rows, top, eligible))
+    np.testing.assert_allclose(found.values, expected, rtol=1e-6, atol=1e-7)
+    np.testing.assert_array_equal(found.dropped, np.array(eligible, bool) & (expected == -1))
+
+
+def test_citations_of_the_first_months() -> None:
+    row = {
+        "date": dt.date(2023, 7, 1),
+        "date_precision": "day",
+        "citations_as_of": dt.date(2025, 11, 17),
+    }
+    cases = {
+        "2015:0 2023:10 2024:20": 10 + 20 * 182 / 366,  # until 2024-07-01
+        "2015:0 2024-02:3 2024-06:4 2024-07:5": 7,
+        "2015:0 2022:2 2023-06:1": 3,  # cited before it was dated
+        "2015:0": 0,
+        "2024:5": np.nan,  # not counted from the beginning
+        None: np.nan,
+    }
+    rows = [row | {"citations_dated": dated} for dated in cases]
+    papers = pl.DataFrame(rows, schema={k: v for k, v in FACTS.items() if k != "citations"})
+    np.testing.assert_allclose(citations_within(papers, 12), list(cases.values()))
+    assert np.isnan(citations_within(papers, 48)).all()  # 2027 is not over
+
+
+def test_the_papers_recipe_on_a_table() -> None:
+    papers = pl.DataFrame({"citations": [None, 5, 10, 99]})
+    top, eligible = np.array([False, True, False, False]), np.array([True, True, True, False])
+    found = impact("paper", papers, top, eligible)
+    np.testing.assert_array_equal(found.values, np.array([0, 0.7, 0.6, -1], np.float32))
+    assert not found.dropped.any()
+    dropped = impact("known", papers, top, eligible)
+    np.testing.assert_array_equal(dropped.values, np.array([-1, 0.4, 0.6, -1], np.float32))
+    assert dropped.dropped.tolist() == [True, False, False, False]
+
+
 def test_an_unknown_recipe_is_named() -> None:
     nothing = np.zeros(0, bool)
-    assert impact("paper", np.zeros(0, np.int64), nothing, nothing).size == 0
-    with pytest.raises(UsageError, match=r"no impact recipe 'log'; known are paper"):
-        impact("log", np.zeros(0, np.int64), nothing, nothing)
+    none = pl.DataFrame(schema={"citations": pl.Int64()})
+    assert impact("paper", none, nothing, nothing).values.size == 0
+    with pytest.raises(UsageError, match=r"no impact recipe 'square'; known are paper, known, log"):
+        impact("square", none, nothing, nothing)

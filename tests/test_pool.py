@@ -14,8 +14,10 @@ import pytest
 from hindsight_fast.encoders import Encoder, load_encoder
 from hindsight_fast.encoding import embed_store
 from hindsight_fast.errors import ArtefactError, HindsightError, StorageError, UsageError
+from hindsight_fast.impact import RECIPES
 from hindsight_fast.index import IndexConfig
 from hindsight_fast.papers import venues
+from hindsight_fast.papers.choosing import Where
 from hindsight_fast.pool import Pool, build_pool, describe, verify_artefact
 from hindsight_fast.store import Store, build_store
 from paper_tables import paper, table
@@ -76,7 +78,9 @@ def test_coverage_is_counted(tmp_path: Path, store: Store) -> None:
     coverage = build_pool(store, tmp_path / "pool", cutoff=T, until=E).coverage
     assert coverage["in_window"] == 7 and coverage["papers"] == 5
     assert coverage["kept_out"] == {"retracted": 1, "title_only": 1, "not_encoded": 0}
-    assert coverage["outside"] == {"earlier": 1, "straddling": 1, "later": 1, "undated": 1}
+    assert coverage["outside"] == {
+        "earlier": 1, "public_before": 0, "straddling": 1, "later": 1, "undated": 1
+    }  # fmt: skip
     known = [coverage[f"{what}_known"] for what in ("citations", "venue", "both")]
     assert known == [4, 2, 1] and coverage["top_venue"] == 2
     assert coverage["date_kind"]["venue"]["papers"] == 1
@@ -93,6 +97,81 @@ def test_first_public_dates_can_be_required(tmp_path: Path, store: Store) -> Non
     assert pool.n_papers == 4
     assert pool.coverage["kept_out"]["not_first_public"] == 1
     assert " first_public_only " in pool.signature(20, 0.9, "exact")
+
+
+def test_papers_can_be_chosen(tmp_path: Path, encoder: Encoder) -> None:
+    rows = [
+        paper(0, citations=10, field="cs.CL", topics=["agents"]),
+        paper(1, citations=20, field="cs.CV", topics=["vision"]),
+        paper(2, citations=90, field=None, topics=[]),
+        paper(3, citations=15, field="cs.CL", status="retracted"),
+    ]
+    store = stored(tmp_path / "store", encoder, rows)
+    where = Where(("field like 'cs.%'",))
+    pool = build_pool(store, tmp_path / "pool", cutoff=T, until=E, where=where)
+    assert pool.coverage["kept_out"] == {"retracted": 1, "left_out": 1, "not_encoded": 0}
+    assert np.asarray(pool.impact).tolist() == [np.float32(0.4), np.float32(0.6), -1, -1]
+    assert " where=\"(field like 'cs.%')\" " in pool.signature(20, 0.9, "exact")
+    assert pool.where == ["field like 'cs.%'"] and pool.topics == []
+    verify_artefact(tmp_path / "pool")
+
+    topic = Where(("citations > 5", "year is null"), ("vision", "graphs"))
+    of_topic = build_pool(store, tmp_path / "of topic", cutoff=T, until=E, where=topic)
+    assert of_topic.n_papers == 1 and of_topic.pool_hash != pool.pool_hash
+    assert " topics='vision, graphs' " in of_topic.signature(20, 0.9, "exact")
+
+    with pytest.raises(UsageError, match="--overwrite"):
+        build_pool(store, tmp_path / "pool", cutoff=T, until=E)
+    # what the condition looks at belongs to the pool's identity, where the store's ids don't
+    rows[2]["field"] = "cs.LG"
+    store = build_store(table(rows), store.path, overwrite=True)
+    with pytest.raises(UsageError, match="--overwrite"):
+        build_pool(store, tmp_path / "pool", cutoff=T, until=E, where=where)
+    again = build_pool(store, tmp_path / "pool", cutoff=T, until=E, where=where, overwrite=True)
+    assert again.n_papers == 3
+
+
+def test_variants_leave_unknown_counts_out(tmp_path: Path, encoder: Encoder) -> None:
+    rows = [
+        paper(0, citations=10, citations_dated="2015:0 2023:4 2024:4", venue=None),
+        paper(1, citations=None, venue=None),
+        paper(3, citations=0, citations_dated="2015:0", venue=None),
+    ]
+    store = stored(tmp_path / "store", encoder, rows)
+    for recipe in RECIPES:
+        pool = build_pool(store, tmp_path / recipe, cutoff=T, until=E, recipe=recipe)
+        kept = pool.coverage["kept_out"].get("citations_unknown")
+        assert (pool.n_papers, kept) == ((3, None) if recipe == "paper" else (2, 1))
+        said = {"paper": "0"}.get(recipe, "left out")
+        assert pool.coverage["unknown_citations_are"] == said
+        assert f"recipe={recipe} " in pool.signature(20, 0.9, "exact")
+        assert pool.impact[0] == np.float32(0.6) and pool.impact[2] == 0
+        assert f"{pool.impact[0]:.4f}" in pool.impact_in_words(10, float(pool.impact[0]))
+        verify_artefact(tmp_path / recipe)
+
+
+def test_what_was_public_before_its_listed_year(tmp_path: Path, encoder: Encoder) -> None:
+    rows = [
+        paper(1, date=dt.date(2022, 11, 1), date_precision="month", year=2023),
+        paper(2, date=dt.date(2023, 3, 1), date_precision="month", year=2023),
+        paper(3, date=dt.date(2023, 7, 1), year=2024),
+    ]
+    pool = build_pool(stored(tmp_path / "s", encoder, rows), tmp_path / "p", cutoff=T, until=E)
+    assert pool.coverage["outside"]["public_before"] == 1
+    assert pool.coverage["outside"]["earlier"] == 1 and pool.n_papers == 1
+
+
+def test_papers_that_set_the_range_are_named(tmp_path: Path, encoder: Encoder) -> None:
+    counts = [1, 2, 3, 1000, 5000, 9000]
+    rows = [paper(i, citations=count) for i, count in enumerate(counts)]
+    pool = build_pool(stored(tmp_path / "s", encoder, rows), tmp_path / "p", cutoff=T, until=E)
+    outliers = pool.coverage["outliers"]
+    assert [one["citations"] for one in outliers] == [9000, 5000, 1000]
+    shares = [one["share_of_range"] for one in outliers]
+    assert shares == pytest.approx([4000 / 8999, 4000 / 8999, 997 / 8999])
+    rows = [paper(i, citations=i) for i in range(40)]
+    pool = build_pool(stored(tmp_path / "t", encoder, rows), tmp_path / "q", cutoff=T, until=E)
+    assert pool.coverage["outliers"] == []
 
 
 def test_the_signature_says_how_a_score_is_made(tmp_path: Path, store: Store) -> None:
@@ -191,7 +270,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, store: Store) -> None:
         ("k = 0", {"k": 0}),
         ("k = 5000", {"k": 5000}),  # no scorer takes as many
         ("theta = nan", {"theta": float("nan")}),
-        ("no impact recipe 'log'", {"recipe": "log"}),
+        ("no impact recipe 'logs'", {"recipe": "logs"}),
         ("no vectors of other", {"encoder": "other"}),
     ]
     for sentence, settings in wrong:
@@ -293,6 +372,8 @@ def test_folders_are_described(tmp_path: Path, store: Store) -> None:
 FREE = {  # what is as good as what was there: an index less, another default, texts to print
     ("index", "null"),
     ("taken", "[]"),
+    ("where", "[]"),
+    ("topics", "[]"),
     ("theta", "-1"),
     ("coverage", "{}"),
     ("recipe", '"../../../../etc"'),

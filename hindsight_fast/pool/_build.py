@@ -10,32 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
+from hindsight_fast import impact as recipes
 from hindsight_fast.config import PAPER_K, ScoreConfig, fingerprint, usable_threads
 from hindsight_fast.errors import UsageError
-from hindsight_fast.impact import impact as impact_of
 from hindsight_fast.papers import venues
-from hindsight_fast.pool._coverage import coverage
+from hindsight_fast.papers.choosing import Where
+from hindsight_fast.pool._coverage import FACTS, coverage
 from hindsight_fast.pool._read import IMPACT, KIND, Pool
 from hindsight_fast.pool._window import WindowConfig, nonzero_rows, outside, reasons
 from hindsight_fast.storage import create_array, existing, publish
-from hindsight_fast.store import Store, Vectors
+from hindsight_fast.store import Store, Vectors, columns_hash
 
 if TYPE_CHECKING:
     from hindsight_fast.index import IndexConfig
-
-_FACTS = (
-    "id",
-    "title",
-    "venue",
-    "date_kind",
-    "citations",
-    "citations_source",
-    "citations_as_of",
-    "status",
-)
 
 
 def build_pool(
@@ -49,6 +38,7 @@ def build_pool(
     k: int = PAPER_K,
     theta: float | None = None,
     recipe: str = "paper",
+    where: Where | None = None,
     index: "IndexConfig | None" = None,
     require_first_public: bool = False,
     overwrite: bool = False,
@@ -74,6 +64,8 @@ def build_pool(
         Defaults for scoring, no part of the pool's identity; theta is by default the encoder's.
     recipe
         How impact is computed (see `hindsight_fast.impact`).
+    where
+        Which papers of the window take part; all by default.
     index
         Build an index with these settings; without, ideas are scored by the exact scan.
     require_first_public
@@ -96,10 +88,12 @@ def build_pool(
         No space, no rights, or another process is writing there.
     """
     window = WindowConfig(cutoff, until, start or cutoff, require_first_public)
+    where = where or Where()
+    recipes.find(recipe)
     vectors = store.vectors(encoder)
     _check_encoded(store, vectors, window)
     defaults = ScoreConfig(k, vectors.theta if theta is None else theta)
-    mark = _identity(store, vectors, window, recipe, index)
+    mark = _identity(store, vectors, window, recipe, where, index)
     if existing(out, KIND, mark, overwrite=overwrite) is not None:
         pool = Pool.open(out, store)
         if (pool.k, pool.theta) == (defaults.k, defaults.theta):
@@ -109,10 +103,10 @@ def build_pool(
                 f"{out} is this pool with K = {pool.k} and theta = {pool.theta}; give others when "
                 "scoring, or --overwrite to make them its defaults"
             )
-    members = _members(store, vectors, window, recipe)
+    members = _members(store, vectors, window, recipe, where)
     with publish(out, KIND, mark, overwrite=overwrite) as staging:
         create_array(staging.folder / IMPACT, np.float32, members.impact.shape)[:] = members.impact
-        staging.body |= _facts(store, vectors, window, recipe, members) | {
+        staging.body |= _facts(store, vectors, window, recipe, where, members) | {
             "store": os.path.relpath(os.path.realpath(store.path), os.path.realpath(out)),
             "k": defaults.k,
             "theta": defaults.theta,
@@ -135,7 +129,12 @@ def _check_encoded(store: Store, vectors: Vectors, window: WindowConfig) -> None
 
 
 def _identity(
-    store: Store, vectors: Vectors, window: WindowConfig, recipe: str, index: "IndexConfig | None"
+    store: Store,
+    vectors: Vectors,
+    window: WindowConfig,
+    recipe: str,
+    where: Where,
+    index: "IndexConfig | None",
 ) -> str:
     """Hash of all that a pool depends on; K and theta are only its defaults."""
     made_from = [store.content_id, store.facts_id, vectors.encoder, vectors.encoder_fingerprint]
@@ -143,6 +142,12 @@ def _identity(
         made_from.append(vectors.precision)
     if vectors.taken:
         made_from.append(fingerprint(vectors.taken))
+    if where:
+        made_from.append(fingerprint([where.conditions, where.topics]))
+    looked_at = [*where.columns, *recipes.find(recipe).columns]
+    if where or recipe != "paper":  # these columns may say more than facts_id holds
+        papers = store.papers(sorted(set(looked_at)), *store.window(window.start, window.until))
+        made_from.append(columns_hash(papers, papers.columns, "looked at"))
     settings = [window.fingerprint(), recipe, None if index is None else index.fingerprint()]
     return fingerprint([made_from, settings, sorted(venues.table().top)])
 
@@ -159,31 +164,39 @@ class _Members:
     coverage: dict[str, Any]
 
 
-def _members(store: Store, vectors: Vectors, window: WindowConfig, recipe: str) -> _Members:
+def _members(
+    store: Store, vectors: Vectors, window: WindowConfig, recipe: str, where: Where
+) -> _Members:
     low, high = store.window(window.start, window.until)
-    papers = store.papers(list(_FACTS), low, high)
+    columns = {*FACTS, *where.columns, *recipes.find(recipe).columns}
+    papers = store.papers(sorted(columns), low, high)
     rows = vectors.array[low:high]
-    kept_out = reasons(papers, nonzero_rows(rows), window)
+    chosen = where.mask(papers).to_numpy()
+    kept_out = reasons(papers, nonzero_rows(rows), window, chosen if where else None)
     eligible = ~np.any([np.zeros(high - low, bool), *kept_out.values()], axis=0)
-    impact = _impact(recipe, store.citations[low:high], papers["venue"], eligible)
-    covered = coverage(papers, impact) | {
+    table = venues.table()
+    impact = recipes.impact(
+        recipe, papers, venues.is_top(papers["venue"], table).to_numpy(), eligible
+    )
+    if not recipes.find(recipe).unknown_is_zero:
+        kept_out["citations_unknown"] = impact.dropped
+    covered = coverage(papers, impact.values, table) | {
         "in_window": high - low,
         "kept_out": {name: int(mask.sum()) for name, mask in kept_out.items()},
         "outside": outside(store, window),
+        "c": recipes.find(recipe).formula,
+        "unknown_citations_are": "0" if recipes.find(recipe).unknown_is_zero else "left out",
     }
-    return _Members(low, high, rows, eligible, impact, covered)
-
-
-def _impact(
-    recipe: str, citations: NDArray[np.int64], venue: pl.Series, eligible: NDArray[np.bool_]
-) -> NDArray[np.float32]:
-    return impact_of(
-        recipe, np.array(citations), venues.is_top(venue, venues.table()).to_numpy(), eligible
-    )
+    return _Members(low, high, rows, impact.values >= 0, impact.values, covered)
 
 
 def _facts(
-    store: Store, vectors: Vectors, window: WindowConfig, recipe: str, members: _Members
+    store: Store,
+    vectors: Vectors,
+    window: WindowConfig,
+    recipe: str,
+    where: Where,
+    members: _Members,
 ) -> dict[str, Any]:
     """The body of the manifest, but for the pool's place, defaults and index."""
     low, high, covered = members.low, members.high, members.coverage
@@ -200,6 +213,8 @@ def _facts(
         "start": window.start.isoformat(),
         "require_first_public": window.require_first_public,
         "recipe": recipe,
+        "where": list(where.conditions),
+        "topics": list(where.topics),
         "offset": low,
         "n": high - low,
         "n_papers": int(members.eligible.sum()),

@@ -52,6 +52,8 @@ class Pool:
         T, E, and the first day of the window.
     first_public_only : bool
         Papers that only a venue or a year dates are left out.
+    where, topics : list of str
+        Conditions that its papers meet, and topics of which they have one (`Where`).
     recipe : str
         How impact was computed.
     encoder, encoder_fingerprint, precision, text_version
@@ -87,6 +89,8 @@ class Pool:
         self.text_version = manifest.integer("text_version")
         self.pool_hash = manifest.text("pool_hash", 64)
         self.first_public_only = manifest.flag("require_first_public")
+        self.where = manifest.texts("where")
+        self.topics = manifest.texts("topics")
         self._citations_range = (
             manifest.integer("citations_low"),
             manifest.integer("citations_high"),
@@ -147,6 +151,10 @@ class Pool:
             window += f" from={self.start}"
         if self.first_public_only:
             window += " first_public_only"
+        if self.where:
+            window += f" where={' and '.join(f'({one})' for one in self.where)!r}"
+        if self.topics:
+            window += f" topics={', '.join(self.topics)!r}"
         sides = {"paper_precision": self.precision, "idea_precision": idea_precision}
         made_in = "".join(f" {side}={made}" for side, made in sides.items() if made != "float32")
         if self.taken:

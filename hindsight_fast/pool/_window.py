@@ -1,7 +1,6 @@
 """Which papers of a store are in a pool, and why the others are not."""
 
 import datetime as dt
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,8 +54,11 @@ class WindowConfig:
 
 
 def reasons(
-    papers: pl.DataFrame, has_vector: NDArray[np.bool_], window: WindowConfig
-) -> Mapping[str, NDArray[np.bool_]]:
+    papers: pl.DataFrame,
+    has_vector: NDArray[np.bool_],
+    window: WindowConfig,
+    chosen: NDArray[np.bool_] | None = None,
+) -> dict[str, NDArray[np.bool_]]:
     """Say which papers of the window don't take part, each for the first reason that holds.
 
     Parameters
@@ -64,12 +66,14 @@ def reasons(
     papers
         n rows with columns status and date_kind.
     has_vector : ndarray of shape (n,)
+    chosen : ndarray of shape (n,), optional
+        Papers that conditions leave in; all by default.
 
     Returns
     -------
-    mapping of reason to ndarray of shape (n,), bool
-        `retracted`, `withdrawn`, `title_only`, `not_first_public`, `not_encoded`; no paper has
-        two.
+    dict of reason to ndarray of shape (n,), bool
+        A status (`retracted`, `withdrawn`, `paratext`, `title_only`, `stub`), `not_first_public`,
+        `left_out` by a condition, `not_encoded`; no paper has two.
     """
     status, kind = papers["status"].fill_null("unknown"), papers["date_kind"].fill_null("unknown")
     found: dict[str, NDArray[np.bool_]] = {}
@@ -78,6 +82,8 @@ def reasons(
     tests = [(name, (status == name).to_numpy()) for name in others]
     if window.require_first_public:
         tests.append(("not_first_public", (kind != "first_public").to_numpy()))
+    if chosen is not None:
+        tests.append(("left_out", ~chosen))
     tests.append(("not_encoded", ~has_vector))
     for name, holds in tests:
         found[name] = free & holds
@@ -97,15 +103,25 @@ def outside(store: Store, window: WindowConfig) -> dict[str, int]:
     """Count the papers of the store that are not in the window, by where they are.
 
     `straddling` ones have a date whose interval begins before the window's start and ends inside
-    it or later: they may or may not be later papers, and are taken not to be.
+    it or later: they may or may not be later papers, and are taken not to be. `public_before` ones
+    are listed with a year of the window or later, but were public in a year before that: what a
+    list's own years would have let in. The others are `earlier`, `later` or `undated`.
     """
     low, high = store.window(window.start, window.until)
     dated = store.window(dt.date.min, dt.date.max)[1]
-    earlier = store.papers(["date", "date_precision"], 0, low)
+    before = store.papers(["date", "date_precision", "year"], 0, low)
     last = dates.end(pl.col("date"), pl.col("date_precision"))
-    straddling = int(earlier.select((last >= window.start).sum()).item())
+    straddles = last >= window.start
+    listed_later = (pl.col("year") >= window.start.year) & (
+        pl.col("year") > pl.col("date").dt.year()
+    )
+    straddling, public_before = before.select(
+        straddles.sum().alias("straddling"),
+        (~straddles & listed_later.fill_null(False)).sum().alias("public_before"),
+    ).row(0)
     return {
-        "earlier": low - straddling,
+        "earlier": low - straddling - public_before,
+        "public_before": public_before,
         "straddling": straddling,
         "later": dated - high,
         "undated": store.n - dated,

@@ -23,7 +23,7 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 MANIFEST_LIMIT = 8 << 20  # bytes; ours are a few kilobytes
 MAX_FILES = 64
-_ATTEMPTS = 5
+_ATTEMPTS = 20
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,63}")
@@ -82,6 +82,16 @@ class Manifest:
         if not isinstance(value, dict):
             self._wrong(key, "a table")
         return cast(dict[str, Any], value)
+
+    def texts(self, key: str) -> list[str]:
+        """Return the list of texts `body[key]`; an older manifest may lack it, and has none."""
+        value: object = self.body.get(key, [])
+        if not isinstance(value, list):
+            self._wrong(key, "a list of texts")
+        texts = cast("list[object]", value)
+        if not all(isinstance(one, str) for one in texts):
+            self._wrong(key, "a list of texts")
+        return cast("list[str]", texts)
 
     def flag(self, key: str) -> bool:
         """Return the truth value `body[key]`."""

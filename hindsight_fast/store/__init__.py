@@ -10,7 +10,7 @@ A store has two identities: `content_id` (ordered ids and texts; what vectors de
 """
 
 from hindsight_fast.store._build import build_store, tally
-from hindsight_fast.store._identity import content_id, facts_id
+from hindsight_fast.store._identity import columns_hash, content_id, facts_id
 from hindsight_fast.store._read import UNDATED, VECTORS, Store, Vectors, days, is_encoder_name
 from hindsight_fast.store._verify import UNIT_TOLERANCE, check_unit_rows, verify_store
 
@@ -22,6 +22,7 @@ __all__ = [
     "Vectors",
     "build_store",
     "check_unit_rows",
+    "columns_hash",
     "content_id",
     "days",
     "facts_id",
