@@ -115,11 +115,13 @@ def test_papers_can_be_chosen(tmp_path: Path, encoder: Encoder) -> None:
     assert pool.where == ["field like 'cs.%'"] and pool.topics == []
     verify_artefact(tmp_path / "pool")
 
-    topic = Where(("citations > 5", "year is null"), ("vision", "graphs"))
+    topic = Where(("citations > 5", "year is null"), ("vision", "agents"))
     of_topic = build_pool(store, tmp_path / "of topic", cutoff=T, until=E, where=topic)
-    assert of_topic.n_papers == 1 and of_topic.pool_hash != pool.pool_hash
-    assert " topics='vision, graphs' " in of_topic.signature(20, 0.9, "exact")
+    assert of_topic.n_papers == 2 and of_topic.pool_hash != pool.pool_hash
+    assert " topics='vision, agents' " in of_topic.signature(20, 0.9, "exact")
 
+    with pytest.raises(UsageError, match=r"no topic 'visions'; did you mean 'vision'\?"):
+        build_pool(store, tmp_path / "x", cutoff=T, until=E, where=Where(topics=("visions",)))
     with pytest.raises(UsageError, match="--overwrite"):
         build_pool(store, tmp_path / "pool", cutoff=T, until=E)
     # what the condition looks at belongs to the pool's identity, where the store's ids don't

@@ -16,6 +16,18 @@ from hindsight_fast.cli.embedding import encode, load
 if TYPE_CHECKING:
     from hindsight_fast.papers.schema import PaperTable
 
+Conditions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        help="SQL condition on a paper's columns, such as \"kind <> 'survey'\"; several must all "
+        "hold.",
+    ),
+]
+Topics = Annotated[
+    list[str] | None, typer.Option("--topic", help="Papers of this topic (or another named).")
+]
+
 
 def build(
     sources: Annotated[
@@ -104,6 +116,15 @@ def pool(
     encoder: Annotated[
         str | None, typer.Option("--encoder", help="Needed where the store has several.")
     ] = None,
+    where: Conditions = None,
+    topic: Topics = None,
+    impact: Annotated[
+        str,
+        typer.Option(
+            "--impact",
+            help="paper, or known, log, percentile, 12-months, 24-months: how citations count.",
+        ),
+    ] = "paper",
     k: Annotated[int, typer.Option("--k", help="Neighbours looked at per idea.", min=1)] = 20,
     theta: Annotated[
         float | None, typer.Option("--theta", help="Similarity of a match; default: the model's.")
@@ -125,6 +146,7 @@ def pool(
     Example: hindsight-fast pool store --out pool --cutoff 2023-06 --until 2025-12
     """
     from hindsight_fast.index import IndexConfig
+    from hindsight_fast.papers.choosing import Where
     from hindsight_fast.pool import build_pool
     from hindsight_fast.store import Store
 
@@ -139,6 +161,8 @@ def pool(
             start=None if start is None else first_day(start, "--from"),
             k=k,
             theta=theta,
+            recipe=impact,
+            where=Where(tuple(where or ()), tuple(topic or ())),
             index=IndexConfig(deterministic=deterministic) if index else None,
             require_first_public=require_first_public,
             overwrite=overwrite,
@@ -162,7 +186,18 @@ def pool(
     )
 
 
-_OUTSIDE = {"straddling": "dated too coarsely (a year that begins before the window)"}
+_OUTSIDE = {
+    "straddling": "dated too coarsely (a year that begins before the window)",
+    "public_before": "listed with a year of the window, but public before",
+}
+_KEPT_OUT = {
+    "title_only": "without abstract",
+    "stub": "with a stub for an abstract",
+    "left_out": "not chosen by --where or --topic",
+    "not_first_public": "dated by a venue or year alone",
+    "citations_unknown": "with unknown citations",
+    "not_encoded": "not encoded",
+}
 
 
 def coverage_lines(covered: dict[str, Any]) -> list[str]:
@@ -172,9 +207,8 @@ def coverage_lines(covered: dict[str, Any]) -> list[str]:
     cited, top = covered["citations"], covered["top_paper"]
     lines = [
         f"{covered['in_window']:,} papers in the window, {n:,} take part; kept out: "
-        + (", ".join(f"{count:,} {name}" for name, count in kept_out.items()) or "none"),
-        "not in the window: "
-        + ", ".join(f"{n:,} {_OUTSIDE.get(name, name)}" for name, n in covered["outside"].items()),
+        + (_tallied(kept_out, _KEPT_OUT) or "none"),
+        "not in the window: " + _tallied(covered["outside"], _OUTSIDE),
         f"known citations {share(covered['citations_known'], n)}, known venue "
         f"{share(covered['venue_known'], n)}, both {share(covered['both_known'], n)}; "
         f"main track of a top venue {share(covered['top_venue'], n)}",
@@ -184,12 +218,19 @@ def coverage_lines(covered: dict[str, Any]) -> list[str]:
         f"{share(one['share_of_impact'], 1)} of impact"
         for kind, one in covered["date_kind"].items()
     ]
+    if "c" in covered:  # pools of format 1 say it by the recipe's name alone
+        lines.append(f"citations count as {covered['c']}")
     if top is not None:
         lines.append(
             f"citations: median {cited['p50']:,}, 99th percentile {cited['p99']:,}; the maximum, "
             f"{cited['max']:,}, is set by {top['title']!r} ({top['id']}), which alone spans "
             f"{share(top['share_of_range'], 1)} of the range"
         )
+    lines += [
+        f"outlier: {one['title']!r} ({one['id']}) with {one['citations']:,} citations; to the next "
+        f"below it are {share(one['share_of_range'], 1)} of the range"
+        for one in covered.get("outliers", [])[1:]
+    ]
     if len(covered["sources"]) > 1:
         sources = ", ".join(f"{name} ({count:,})" for name, count in covered["sources"].items())
         lines.append(f"warning: counts of several sources are mixed: {sources}")
@@ -199,6 +240,10 @@ def coverage_lines(covered: dict[str, Any]) -> list[str]:
             "on this pool the match rate says more than the score"
         )
     return lines
+
+
+def _tallied(counts: dict[str, int], words: dict[str, str]) -> str:
+    return ", ".join(f"{count:,} {words.get(name, name)}" for name, count in counts.items())
 
 
 def _summed(advance: console.Advance) -> Callable[[int], None]:

@@ -16,7 +16,7 @@ from hindsight_fast import impact as recipes
 from hindsight_fast.config import PAPER_K, ScoreConfig, fingerprint, usable_threads
 from hindsight_fast.errors import UsageError
 from hindsight_fast.papers import venues
-from hindsight_fast.papers.choosing import Where
+from hindsight_fast.papers.choosing import Where, check_topics
 from hindsight_fast.pool._coverage import FACTS, coverage
 from hindsight_fast.pool._read import IMPACT, KIND, Pool
 from hindsight_fast.pool._window import WindowConfig, nonzero_rows, outside, reasons
@@ -90,6 +90,8 @@ def build_pool(
     window = WindowConfig(cutoff, until, start or cutoff, require_first_public)
     where = where or Where()
     recipes.find(recipe)
+    if where.topics:
+        check_topics(where.topics, _topics_in(store))
     vectors = store.vectors(encoder)
     _check_encoded(store, vectors, window)
     defaults = ScoreConfig(k, vectors.theta if theta is None else theta)
@@ -126,6 +128,11 @@ def _check_encoded(store: Store, vectors: Vectors, window: WindowConfig) -> None
             f"and the window starts on {window.start}; run `hindsight-fast embed {store.path} "
             f"--encoder {vectors.encoder} --since {window.start}`, which keeps what is there"
         )
+
+
+def _topics_in(store: Store) -> list[str]:
+    named = store.papers(["topics"])["topics"].explode().drop_nulls().unique()
+    return sorted(named.to_list())
 
 
 def _identity(
