@@ -46,7 +46,7 @@ def test_rows_are_ordered_by_date_and_id(tmp_path: Path) -> None:
     assert coverage["undated"] == 1 and coverage["citations_known"] == 5
     assert store.manifest.table("counts")["n_rejects"] == 2
     assert pl.read_parquet(tmp_path / "store" / "rejects.parquet").height == 2
-    assert verify_store(tmp_path / "store") == ["6 files", "6 papers"]
+    assert verify_store(tmp_path / "store") == ["8 files", "6 papers"]
 
 
 def test_lookup_names_papers_as_the_table_does(tmp_path: Path) -> None:

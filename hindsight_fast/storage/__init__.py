@@ -11,7 +11,7 @@ among them is refused, since what it points at could change under a mapping. The
 may be reached through links.
 """
 
-from hindsight_fast.storage._arrays import create_array, map_array
+from hindsight_fast.storage._arrays import ArrayWriter, create_array, map_array
 from hindsight_fast.storage._files import sample_hash, storage_errors
 from hindsight_fast.storage._manifests import (
     FileFacts,
@@ -26,6 +26,7 @@ from hindsight_fast.storage._publishing import (
     Staging,
     existing,
     link_artefact,
+    link_file,
     publish,
     publish_file,
     working_folder,
@@ -43,6 +44,7 @@ from hindsight_fast.storage._rows import RowFile
 from hindsight_fast.storage._user import full_hash_once, home
 
 __all__ = [
+    "ArrayWriter",
     "FileFacts",
     "Manifest",
     "Piece",
@@ -56,6 +58,7 @@ __all__ = [
     "home",
     "kind_of",
     "link_artefact",
+    "link_file",
     "link_unfinished",
     "map_array",
     "open_folder",

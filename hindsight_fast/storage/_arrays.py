@@ -67,6 +67,34 @@ def _reserve(file: BufferedWriter, total: int) -> None:
         file.write(block[:missing])
 
 
+class ArrayWriter:
+    """A plain .npy file of one dimension that grows at its end; whole once it is closed.
+
+    Raises
+    ------
+    StorageError
+        No space, no rights.
+    """
+
+    def __init__(self, path: Path, dtype: DTypeLike) -> None:
+        self.path, self.dtype, self.n = path, np.dtype(dtype), 0
+        with storage_errors(f"write {path}"):
+            self._file = path.open("wb")
+            self._file.write(npy_header(self.dtype, (0,)))
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Add values of this type at the end."""
+        with storage_errors(f"write {self.path}"):
+            self._file.write(np.ascontiguousarray(values, self.dtype).data)
+        self.n += len(values)
+
+    def close(self) -> None:
+        """Write how many there are, which takes as many bytes whatever the number."""
+        with storage_errors(f"write {self.path}"), self._file:
+            self._file.seek(0)
+            self._file.write(npy_header(self.dtype, (self.n,)))
+
+
 def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     if dtype.hasobject:
         raise TypeError("arrays of objects are never stored")

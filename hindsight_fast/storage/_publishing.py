@@ -43,9 +43,13 @@ VECTORS = "vectors"
 
 @dataclass(slots=True)
 class Staging:
-    """An artefact in the making: put files into `folder` and facts into `body`."""
+    """An artefact in the making: put files into `folder` and facts into `body`.
+
+    `fingerprint` is to be set where it was not known beforehand; without one, nothing is published.
+    """
 
     folder: Path
+    fingerprint: str | None
     body: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -143,9 +147,12 @@ def _manifest_at(path: Path, kind: str) -> Manifest | None:
 
 @contextlib.contextmanager
 def publish(
-    path: Path, kind: str, fingerprint: str, *, overwrite: bool = False
+    path: Path, kind: str, fingerprint: str | None, *, overwrite: bool = False
 ) -> Generator[Staging]:
     """Write an artefact so that it appears at `path` whole, or not at all.
+
+    A fingerprint that is known only once all is written (None) is set by the body of the `with`,
+    which leaves it out where `existing` finds just this artefact at `path`.
 
     The body of the `with` fills `Staging.folder`; on leaving it, the files are hashed and flushed
     to disk and the folder is renamed to `path`. Folders inside are artefacts of their own (see
@@ -161,13 +168,16 @@ def publish(
     """
     path, writing = prepare(path, kind, fingerprint, overwrite=overwrite), f"write {path}"
     with _locked_folder(path.with_name(f".{path.name}.partial"), writing) as partial:
-        staging = Staging(partial)
+        staging = Staging(partial, fingerprint)
         yield staging
         with storage_errors(writing):
-            finish(staging, path, kind, fingerprint, overwrite=overwrite)
+            if staging.fingerprint is None:
+                shutil.rmtree(partial)
+            else:
+                finish(staging, path, kind, staging.fingerprint, overwrite=overwrite)
 
 
-def prepare(path: Path, kind: str, fingerprint: str, *, overwrite: bool) -> Path:
+def prepare(path: Path, kind: str, fingerprint: str | None, *, overwrite: bool) -> Path:
     """Return the real path, after a look at whether an artefact may be put there."""
     path = _real_path(path)
     if not path.name:
@@ -191,9 +201,9 @@ def finish(staging: Staging, path: Path, kind: str, fingerprint: str, *, overwri
     sweep(path)
 
 
-def _check_free(path: Path, kind: str, fingerprint: str, *, overwrite: bool) -> None:
-    if overwrite:
-        if (there := _manifest_at(path, kind)) is not None:
+def _check_free(path: Path, kind: str, fingerprint: str | None, *, overwrite: bool) -> None:
+    if overwrite or fingerprint is None:
+        if (there := _manifest_at(path, kind)) is not None and overwrite:
             _refuse_foreign(path, there)
     elif existing(path, kind, fingerprint) is not None:
         raise UsageError(f"{path} already holds just this; nothing is to be built")

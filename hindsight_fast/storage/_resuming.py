@@ -179,7 +179,7 @@ def publish_resumable(
         (path / JOURNAL).unlink(missing_ok=True)  # left by a kill right after publishing
         descriptor = lock_folder(folder)
     try:
-        staging = Staging(folder)
+        staging = Staging(folder, fingerprint)
         work = _continue(staging, target, made_from, restore, discard=discard)
         try:
             yield work

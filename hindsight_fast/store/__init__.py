@@ -1,7 +1,8 @@
 """Papers in order of date, and their vectors.
 
-A store is a folder: `papers.parquet` (all columns, in row order), `rejects.parquet`, `dates.npy`
-and `citations.npy`, the two `lookup-*.npy` that name single papers without reading a table, and
+A store is a folder: `papers.parquet` (all columns, in row order), `rejects.parquet`,
+`merges.parquet` and `conflicts.parquet` (what became of which records), `dates.npy` and
+`citations.npy`, the two `lookup-*.npy` that name single papers without reading a table, and
 `vectors/ENCODER/`, each an artefact of its own. Rows are sorted by the start of the date's
 interval, then by id, undated last: the papers of a window are a slice.
 
@@ -9,9 +10,19 @@ A store has two identities: `content_id` (ordered ids and texts; what vectors de
 `facts_id` (dates, venues, citations, status; what impact depends on).
 """
 
-from hindsight_fast.store._build import build_store, tally
+from hindsight_fast.store._build import build_store
+from hindsight_fast.store._carrying import carry_vectors
+from hindsight_fast.store._coverage import tally
 from hindsight_fast.store._identity import columns_hash, content_id, facts_id
-from hindsight_fast.store._read import UNDATED, VECTORS, Store, Vectors, days, is_encoder_name
+from hindsight_fast.store._read import (
+    UNDATED,
+    VECTORS,
+    Store,
+    Vectors,
+    carried_folder,
+    days,
+    is_encoder_name,
+)
 from hindsight_fast.store._verify import UNIT_TOLERANCE, check_unit_rows, verify_store
 
 __all__ = [
@@ -21,6 +32,8 @@ __all__ = [
     "Store",
     "Vectors",
     "build_store",
+    "carried_folder",
+    "carry_vectors",
     "check_unit_rows",
     "columns_hash",
     "content_id",

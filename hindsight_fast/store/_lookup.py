@@ -11,29 +11,43 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hindsight_fast.storage import create_array, map_array
+from hindsight_fast.storage import ArrayWriter, map_array
+from hindsight_fast.store._identity import text_bytes
 
 TEXTS = ("id", "title", "venue", "url", "date_precision")
 TEXT_FILE = "lookup-text.npy"
 STARTS_FILE = "lookup-starts.npy"
-_CHUNK = 65_536  # rows written at a time
 _WIDTH = len(TEXTS)
 
 
-def write_lookup(papers: pl.DataFrame, folder: Path) -> int:
-    """Write both files; returns the number of bytes of text."""
-    texts = papers.select(pl.col(TEXTS).fill_null(""))
-    lengths = texts.select(pl.all().str.len_bytes().cast(pl.Int64)).to_numpy()
-    starts = create_array(folder / STARTS_FILE, np.int64, (lengths.size + 1,))
-    np.cumsum(lengths.reshape(-1), out=starts[1:])
-    total = int(starts[-1])
-    flat = create_array(folder / TEXT_FILE, np.uint8, (total,))
-    for row in range(0, texts.height, _CHUNK):
-        joined = texts[row : row + _CHUNK].select(pl.concat_str(pl.all())).to_series()
-        chunk = "".join(joined).encode()
-        at = int(starts[row * _WIDTH])
-        flat[at : at + len(chunk)] = np.frombuffer(chunk, np.uint8)
-    return total
+class LookupWriter:
+    """Both files in the making.
+
+    Attributes
+    ----------
+    n_bytes : int
+        Of text, so far.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.n_bytes = 0
+        self._text = ArrayWriter(folder / TEXT_FILE, np.uint8)
+        self._starts = ArrayWriter(folder / STARTS_FILE, np.int64)
+
+    def add(self, papers: pl.DataFrame) -> None:
+        """Add the next papers."""
+        texts = papers.select(pl.col(TEXTS).fill_null(""))
+        lengths = texts.select(pl.all().str.len_bytes().cast(pl.Int64)).to_numpy().reshape(-1)
+        ends = self.n_bytes + np.cumsum(lengths)
+        self._starts.append(ends - lengths)
+        self._text.append(text_bytes(texts.select(pl.concat_str(pl.all())).to_series()))
+        self.n_bytes = int(ends[-1])
+
+    def close(self) -> None:
+        """Write the end."""
+        self._starts.append(np.array([self.n_bytes]))
+        self._starts.close()
+        self._text.close()
 
 
 class Lookup:

@@ -2,25 +2,35 @@
 
 import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from hindsight_fast.errors import ArtefactError, UsageError
+from hindsight_fast.papers import venues
+from hindsight_fast.papers.schema import (
+    CONFLICT_SCHEMA,
+    MERGE_SCHEMA,
+    PAPER_SCHEMA,
+    REJECT_SCHEMA,
+)
 from hindsight_fast.storage import Manifest, map_array, open_with, storage_errors
 from hindsight_fast.store._lookup import Lookup
 
 KIND = "store"
 VECTORS_KIND = VECTORS_FOLDER = "vectors"
 PAPERS, REJECTS = "papers.parquet", "rejects.parquet"
+MERGES, CONFLICTS = "merges.parquet", "conflicts.parquet"
 DATES, CITATIONS, VECTORS = "dates.npy", "citations.npy", "vectors.npy"
 UNDATED = np.iinfo(np.int32).max
 MAX_PAPERS = 2**31 - 1
+AT_ONCE: Final = 65_536  # rows read at a time, of a few columns
 _ENCODER = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_CARRIED = ".carried"
 _EPOCH = dt.date(1970, 1, 1)
 
 
@@ -122,6 +132,13 @@ class Store:
         folder = Path(path)
         return open_with(folder, KIND, lambda manifest: cls(folder, manifest))
 
+    @property
+    def venues(self) -> venues.Table:
+        """The venues that names were matched with."""
+        if "venues_added" not in self.manifest.body:
+            return venues.table()
+        return venues.extended(self.manifest.text("venues_added", 1 << 22), str(self.path))
+
     def papers(
         self, columns: Sequence[str] | None = None, start: int = 0, stop: int | None = None
     ) -> pl.DataFrame:
@@ -130,20 +147,41 @@ class Store:
         Parameters
         ----------
         columns
-            Some of `PAPER_SCHEMA`, all by default.
+            Some of `PAPER_SCHEMA`, all by default; null where the store is older than a column.
         """
-        lazy = pl.scan_parquet(self.path / PAPERS, glob=False, hive_partitioning=False)
-        lazy = lazy.slice(start, (self.n if stop is None else stop) - start)
+        end = self.n if stop is None else stop
+        papers = read_rows(self.path / PAPERS, PAPER_SCHEMA, columns, start, end)
         with storage_errors(f"read {self.path / PAPERS}"):
-            try:
-                papers = (lazy if columns is None else lazy.select(columns)).collect()
-            except pl.exceptions.PolarsError as error:
-                raise ArtefactError(
-                    f"{self.path / PAPERS} can't be read: {str(error)[:200]}"
-                ) from error
             if _identity(self.path / PAPERS) != self._papers:
                 raise ArtefactError(f"{self.path} was replaced while it was in use; start again")
             return papers
+
+    def pieces(self, *columns: str) -> Iterator[pl.DataFrame]:
+        """Read these columns of all rows, `AT_ONCE` rows at a time."""
+        for start in range(0, self.n, AT_ONCE):
+            yield self.papers(columns, start, min(start + AT_ONCE, self.n))
+
+    def column(self, name: str) -> Iterator[pl.Series]:
+        """Read one column, piece by piece."""
+        return (papers[name] for papers in self.pieces(name))
+
+    def rejects(self) -> pl.DataFrame:
+        """Read the records that are no papers, and why: `REJECT_SCHEMA`."""
+        return self._table(REJECTS, REJECT_SCHEMA)
+
+    def merges(self) -> pl.DataFrame:
+        """Read what became of which records, ordered by id: `MERGE_SCHEMA`."""
+        return self._table(MERGES, MERGE_SCHEMA)
+
+    def conflicts(self) -> pl.DataFrame:
+        """Read where records disagree: `CONFLICT_SCHEMA`."""
+        return self._table(CONFLICTS, CONFLICT_SCHEMA)
+
+    def _table(self, name: str, schema: dict[str, pl.DataType]) -> pl.DataFrame:
+        """A table of the store; stores of format 1 have fewer of them."""
+        if name not in self.manifest.files:
+            return pl.DataFrame(schema=schema)
+        return read_rows(self.path / name, schema)
 
     def lookup(self, rows: NDArray[np.integer[Any]]) -> pl.DataFrame:
         """Name a few papers: id, title, venue, date, date_precision, citations, url.
@@ -177,6 +215,31 @@ class Store:
     def encoders(self) -> list[str]:
         """Return the names of the encoders whose vectors are here."""
         return encoders_in(self.path)
+
+    def carried(self) -> dict[str, int]:
+        """Tell of how many papers vectors were taken over by text, for each encoder.
+
+        They wait for `embed_store`, which encodes the others.
+        """
+        carried = {name: self.carried_vectors(name) for name in carried_in(self.path)}
+        return {
+            name: vectors.manifest.integer("n_carried", high=self.n)
+            for name, vectors in carried.items()
+            if vectors is not None
+        }
+
+    def carried_vectors(self, encoder: str) -> Vectors | None:
+        """Open the vectors that were taken over by text; a row of zeros where there is none.
+
+        Raises
+        ------
+        ArtefactError
+            They are damaged, or belong to other papers.
+        """
+        folder = carried_folder(self.path, encoder)
+        if encoder not in carried_in(self.path):
+            return None
+        return open_vectors(folder, self.content_id, self.n)
 
     def vectors_folder(self, encoder: str) -> Path:
         """Return where the vectors of an encoder belong.
@@ -220,14 +283,59 @@ class Store:
         return open_vectors(folder, self.content_id, self.n)
 
 
+def read_rows(
+    path: Path,
+    schema: dict[str, pl.DataType],
+    columns: Sequence[str] | None = None,
+    start: int = 0,
+    stop: int | None = None,
+) -> pl.DataFrame:
+    """Read rows [start, stop) of a parquet file; null where it lacks a column of the schema.
+
+    Raises
+    ------
+    ArtefactError
+        It is damaged, or another table.
+    StorageError
+        The file system refuses.
+    """
+    lazy = pl.scan_parquet(
+        path,
+        glob=False,
+        hive_partitioning=False,
+        schema=schema,
+        missing_columns="insert",
+        extra_columns="ignore",
+    ).slice(start, None if stop is None else stop - start)
+    with storage_errors(f"read {path}"):
+        try:
+            return (lazy if columns is None else lazy.select(columns)).collect()
+        except pl.exceptions.PolarsError as error:
+            raise ArtefactError(f"{path} can't be read: {str(error)[:200]}") from error
+
+
+def carried_folder(store: Path, encoder: str) -> Path:
+    """Return where vectors lie that were taken over by text, until their papers are encoded."""
+    return store / VECTORS_FOLDER / f".{encoder}{_CARRIED}"
+
+
 def encoders_in(store: Path) -> list[str]:
     """Return the names of the encoders whose vectors are in the folder of a store."""
-    folder = store / VECTORS_FOLDER
+    return [name for name in _artefacts_in(store / VECTORS_FOLDER) if is_encoder_name(name)]
+
+
+def carried_in(store: Path) -> list[str]:
+    """Return the names of the encoders of which vectors were taken over and wait for the others."""
+    hidden = [name for name in _artefacts_in(store / VECTORS_FOLDER) if name.endswith(_CARRIED)]
+    names = [name[1:].removesuffix(_CARRIED) for name in hidden if name[0] == "."]
+    return [name for name in names if is_encoder_name(name)]
+
+
+def _artefacts_in(folder: Path) -> list[str]:
     with storage_errors(f"read {folder}"):
         if not folder.is_dir():
             return []
-        found = [f.name for f in folder.iterdir() if (f / "manifest.json").exists()]
-    return sorted(name for name in found if is_encoder_name(name))
+        return sorted(f.name for f in folder.iterdir() if (f / "manifest.json").exists())
 
 
 def open_vectors(folder: Path, content_id: str, n: int) -> Vectors:

@@ -6,11 +6,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hindsight_fast.errors import ArtefactError
-from hindsight_fast.papers.schema import PAPER_SCHEMA
+from hindsight_fast.errors import ArtefactError, HindsightError
+from hindsight_fast.papers.schema import check_counts
 from hindsight_fast.storage import verify_folder
 from hindsight_fast.store._identity import content_id, facts_id
-from hindsight_fast.store._read import KIND, UNDATED, VECTORS_KIND, Store
+from hindsight_fast.store._read import (
+    KIND,
+    MERGES,
+    UNDATED,
+    VECTORS_KIND,
+    Store,
+    carried_folder,
+)
 
 _CHUNK = 16_384  # rows looked at together
 UNIT_TOLERANCE = 1e-5  # float32 rounding leaves 1e-6; 1e-3 would move matches
@@ -19,6 +26,8 @@ UNIT_TOLERANCE = 1e-5  # float32 rounding leaves 1e-6; 1e-3 would move matches
 def verify_store(path: Path) -> list[str]:
     """Check a store with all its vectors; returns what was checked, a phrase each.
 
+    Memory does not grow with the number of papers, but for some bytes of each.
+
     Raises
     ------
     ArtefactError
@@ -26,28 +35,69 @@ def verify_store(path: Path) -> list[str]:
     """
     manifest = verify_folder(path, KIND)
     store = Store(path, manifest)
-    papers = store.papers()
-    if dict(papers.schema) != PAPER_SCHEMA or papers.height != store.n:
-        raise ArtefactError(f"{path}: papers.parquet is not the table that the manifest describes")
-    if content_id(papers, store.text_version) != store.content_id:
+    if content_id(store.column, store.text_version) != store.content_id:
         raise ArtefactError(f"{path}: ids or texts are not those that the manifest names")
-    if facts_id(papers) != store.facts_id:
+    if facts_id(store.column) != store.facts_id:
         raise ArtefactError(f"{path}: dates, venues or counts are not those of the manifest")
-    days = papers["date"].to_physical().fill_null(UNDATED).to_numpy()
-    if not np.array_equal(days, store.dates) or (np.diff(days) < 0).any():
-        raise ArtefactError(f"{path}: the papers are not in order of date")
-    for start in range(0, store.n, _CHUNK):
-        rows = np.arange(start, min(start + _CHUNK, store.n))
-        found = store.lookup(rows)
-        expected = papers[start : start + _CHUNK].select(found.columns)
-        if not found.equals(expected.with_columns(pl.col(pl.String).replace("", None))):
-            raise ArtefactError(f"{path}: the lookup files name other papers than papers.parquet")
+    _verify_counts(store, _verify_rows(store))
+    _verify_merges(store)
     checked = [f"{len(manifest.files)} files", f"{store.n} papers"]
     for encoder in store.encoders():
         verify_folder(store.vectors_folder(encoder), VECTORS_KIND)
         check_unit_rows(store.vectors(encoder).array, f"vectors of {encoder} in {path}")
         checked.append(f"vectors of {encoder}")
+    for encoder in store.carried():
+        verify_folder(carried_folder(path, encoder), VECTORS_KIND)
+        checked.append(f"vectors of {encoder}, taken over")
     return checked
+
+
+def _verify_rows(store: Store) -> int | None:
+    """Check order, dates and lookup files; returns the number of records, if it is known."""
+    n_records, n_unknown = 0, 0
+    last: tuple[int, str] = (np.iinfo(np.int32).min, "")
+    wanted = ["id", "title", "venue", "date", "date_precision", "citations", "url", "n_records"]
+    for start in range(0, store.n, _CHUNK):
+        stop = min(start + _CHUNK, store.n)
+        papers = store.papers(wanted, start, stop)
+        days = papers["date"].to_physical().fill_null(UNDATED)
+        if not np.array_equal(days.to_numpy(), store.dates[start:stop]):
+            raise ArtefactError(f"{store.path}: dates.npy holds other dates than papers.parquet")
+        keys = pl.DataFrame({"day": days, "id": papers["id"]})
+        if not keys.equals(keys.sort("day", "id")) or keys.row(0) < last:
+            raise ArtefactError(f"{store.path}: the papers are not in order of date and id")
+        last = (days[-1], papers["id"][-1])
+        found = store.lookup(np.arange(start, stop))
+        expected = papers.select(found.columns)
+        if not found.equals(expected.with_columns(pl.col(pl.String).replace("", None))):
+            raise ArtefactError(
+                f"{store.path}: the lookup files name other papers than papers.parquet"
+            )
+        n_records += int(papers["n_records"].sum())
+        n_unknown += papers["n_records"].null_count()
+    return None if n_unknown else n_records
+
+
+def _verify_counts(store: Store, n_records: int | None) -> None:
+    """Check that every record became a paper, part of one, or a reject, or was left out."""
+    counts: dict[str, int] = store.manifest.table("counts")
+    try:
+        check_counts(counts, store.n, store.rejects().height)
+    except (HindsightError, KeyError) as error:
+        raise ArtefactError(f"{store.path}: the counts don't add up: {error}") from error
+    if n_records not in (None, counts["n_papers"] + counts["n_merged"]):
+        raise ArtefactError(
+            f"{store.path}: its papers are of {n_records} records, where {counts['n_papers']} "
+            f"papers and {counts['n_merged']} merged into them were counted"
+        )
+
+
+def _verify_merges(store: Store) -> None:
+    """Check that what is said of merges is said of papers, once of each."""
+    merged = store.merges()["id"]
+    n_papers = sum(int(ids.is_in(merged.implode()).sum()) for ids in store.column("id"))
+    if merged.n_unique() != len(merged) or n_papers != len(merged):
+        raise ArtefactError(f"{store.path}: {MERGES} tells of other papers than papers.parquet")
 
 
 def check_unit_rows(array: NDArray[np.float32], what: str) -> None:
