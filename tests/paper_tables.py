@@ -30,6 +30,7 @@ def paper(number: int, **facts: Any) -> dict[str, Any]:
         "citations_as_of": dt.date(2025, 11, 1),
         "source": "made up",
         "status": "ok",
+        "n_records": 1,
     }
     return row | facts
 

@@ -38,8 +38,8 @@ _MORE_FACTS = (
 """What conditions and variants of impact look at as well. Stores of format 1, whose papers don't
 tell of how many records they are, keep the hash that they have."""
 
-HASHED = (*_CONTENT, *_FACTS, *_MORE_FACTS)
-"""The columns that either identity may hold."""
+HASHED = (*_CONTENT, *_FACTS)
+"""The columns that the identities hold in every store."""
 
 _CHUNK = 65_536  # rows of text hashed at a time
 
