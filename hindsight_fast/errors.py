@@ -5,7 +5,8 @@ HindsightError
  ├── DataError       a record, file or table is not as it must be (exit code 3)
  ├── ArtefactError   a store, pool or index is not whole, or not the one expected (3)
  ├── EncoderError    a model or device that was asked for can't be had (exit code 4)
- └── StorageError    no space, no rights, no such place           (exit code 5)
+ ├── StorageError    no space, no rights, no such place           (exit code 5)
+ └── ServiceError    a service refused or failed, or may cost no more: unfinished (exit code 6)
 
 A message says what was given, what was expected, and what to do.
 """
@@ -45,3 +46,12 @@ class StorageError(HindsightError):
     """The file system refused: no space, no rights, a path that can't be used."""
 
     exit_code = 5
+
+
+class ServiceError(HindsightError):
+    """A service over the network failed, or its limit or the user's is reached.
+
+    The work is not finished; what came is kept, and the same request goes on from there.
+    """
+
+    exit_code = 6

@@ -22,6 +22,7 @@ from hindsight_fast.storage._manifests import (
     read_manifest,
     verify_folder,
 )
+from hindsight_fast.storage._moving import remove_artefact
 from hindsight_fast.storage._publishing import (
     Staging,
     existing,
@@ -41,6 +42,7 @@ from hindsight_fast.storage._resuming import (
     unfinished,
 )
 from hindsight_fast.storage._rows import RowFile
+from hindsight_fast.storage._stepwise import Steps, publish_stepwise
 from hindsight_fast.storage._user import full_hash_once, home
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "Piece",
     "RowFile",
     "Staging",
+    "Steps",
     "Target",
     "Unfinished",
     "create_array",
@@ -66,8 +69,10 @@ __all__ = [
     "publish",
     "publish_file",
     "publish_resumable",
+    "publish_stepwise",
     "read_manifest",
     "refuse_running",
+    "remove_artefact",
     "sample_hash",
     "storage_errors",
     "unfinished",

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from hindsight_fast.errors import StorageError
+from hindsight_fast.storage._files import storage_errors
 from hindsight_fast.storage._manifests import MANIFEST
 
 LOCK = ".lock"
@@ -80,12 +81,29 @@ def move_into_place(partial: Path, path: Path) -> None:
     if not path.is_dir() or not any(path.iterdir()):
         partial.rename(path)
         return
-    old = path.with_name(f".{path.name}.old-{os.getpid()}-{time.monotonic_ns()}")
+    old = _beside(path)
     if _exchange(partial, path):
         partial.rename(old)
     else:
         path.rename(old)
         partial.rename(path)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.old-{os.getpid()}-{time.monotonic_ns()}")
+
+
+def remove_artefact(path: Path) -> None:
+    """Take an artefact away, in one step for those who look for it; who has mapped it keeps it.
+
+    Raises
+    ------
+    StorageError
+        No rights.
+    """
+    with storage_errors(f"remove {path}"):
+        path.rename(_beside(path))
+        sweep(path)
 
 
 def _exchange(one: Path, other: Path) -> bool:

@@ -39,6 +39,7 @@ from hindsight_fast.storage._moving import (
 )
 
 VECTORS = "vectors"
+RAW = "raw"  # answers of a service, in a collection, whose own list names them
 
 
 @dataclass(slots=True)
@@ -91,7 +92,7 @@ def existing(
 
 def _refuse_foreign(path: Path, manifest: Manifest) -> None:
     """An artefact is replaced with all that lies in it, so nothing of others may lie there."""
-    known = {*manifest.files, MANIFEST, LOCK, JOURNAL, VECTORS}
+    known = {*manifest.files, MANIFEST, LOCK, JOURNAL, VECTORS, RAW}
     with storage_errors(f"look at {path}"):
         foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in known)
     if foreign:

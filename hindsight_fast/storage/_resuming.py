@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from hindsight_fast.errors import ArtefactError, StorageError, UsageError
 from hindsight_fast.storage._files import storage_errors
 from hindsight_fast.storage._journal import Journal, NewJournal, Record, records
-from hindsight_fast.storage._manifests import in_words
 from hindsight_fast.storage._moving import JOURNAL, LOCK, lock_folder, remove
 from hindsight_fast.storage._publishing import Staging, finish, link_file, prepare
 from hindsight_fast.storage._rows import RowFile
@@ -208,7 +207,7 @@ def _continue(
     array, journal = folder / target.array, folder / JOURNAL
     if os.path.lexists(journal):
         try:
-            _check_header(folder, header)
+            check_header(folder, header)
             rows = RowFile(array, target.dtype, target.shape, writable=True)
             return _restored(staging, rows, header, restore)
         except ArtefactError as error:
@@ -223,7 +222,7 @@ def _continue(
                 raise
     with storage_errors(f"write {folder}"):
         journal.unlink(missing_ok=True)  # first: without it nothing here counts
-        _clear(folder, keep=(LOCK,))
+        clear(folder, keep=(LOCK,))
         rows = RowFile.create(array, target.dtype, target.shape)
         rows.sync()  # a journal without its array would be damage
         with contextlib.closing(NewJournal(journal)) as new:
@@ -231,13 +230,15 @@ def _continue(
             return Unfinished(staging, rows, new.done())
 
 
-def _clear(folder: Path, keep: Collection[str]) -> None:
+def clear(folder: Path, keep: Collection[str]) -> None:
+    """Remove all that is in `folder` but for the names to keep."""
     for leftover in folder.iterdir():
         if leftover.name not in keep:
             remove(leftover)
 
 
-def _check_header(folder: Path, expected: Record) -> None:
+def check_header(folder: Path, expected: Record) -> None:
+    """Refuse the work in `folder` whose journal doesn't begin with the header that is expected."""
     found = next(records(folder / JOURNAL), None)
     if found is None:
         raise ArtefactError("its journal doesn't begin as it must")
@@ -251,9 +252,8 @@ def _check_header(folder: Path, expected: Record) -> None:
     if names:
         told = "; ".join(f"{n}: {_shown(old.get(n))}, now {_shown(new.get(n))}" for n in names)
         raise UsageError(
-            f"unfinished {in_words(expected['kind'])} in {folder} were made from something else "
-            f"({told}); ask for the same as before to go on with them, or give --overwrite to "
-            "discard them"
+            f"the unfinished work in {folder} was made from something else ({told}); ask for the "
+            "same as before to go on with it, or give --overwrite to discard it"
         )
 
 
@@ -302,7 +302,7 @@ def _restored(
     """Read the journal, and write it anew without the lines and pieces that didn't survive."""
     journal, lost = staging.folder / JOURNAL, 0
     with storage_errors(f"write {journal}"):
-        _clear(staging.folder, keep=(LOCK, JOURNAL, rows.path.name))
+        clear(staging.folder, keep=(LOCK, JOURNAL, rows.path.name))
         with contextlib.closing(NewJournal(journal)) as new:
             new.add(header)
             for record in itertools.islice(records(journal), 1, None):
