@@ -115,7 +115,7 @@ CHOICES: list[tuple[list[Evidence], Evidence]] = [
 
 
 def _table(evidence: list[list[Evidence]]) -> pl.DataFrame:
-    rows = [(group, *each, "") for group, several in enumerate(evidence) for each in several]
+    rows = [(group, *each, "year") for group, several in enumerate(evidence) for each in several]
     columns = list(EVIDENCE_SCHEMA)
     frame = pl.DataFrame(
         rows, schema={**dict.fromkeys(columns, pl.String), "group": pl.Int64}, orient="row"

@@ -1,5 +1,6 @@
 """Which papers are in a pool, with what impact, and what a pool refuses."""
 
+import dataclasses
 import datetime as dt
 import json
 import os
@@ -256,7 +257,7 @@ def test_a_pool_of_other_top_venues_is_another(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_pool(store, tmp_path / "pool", cutoff=T, until=E)
-    fewer = venues.table()._replace(top=frozenset({"ICLR"}))
+    fewer = dataclasses.replace(venues.table(), top=frozenset({"ICLR"}))
     monkeypatch.setattr(venues, "table", lambda: fewer)
     with pytest.raises(UsageError, match="--overwrite"):
         build_pool(store, tmp_path / "pool", cutoff=T, until=E)

@@ -1,13 +1,15 @@
 """When a paper was first public: reading dates, and choosing among several.
 
-A date is an interval (a day, a month or a year) with a kind that says what it bounds:
+A date is an interval (a day, a month or a year), with a kind that says what it bounds and an
+origin that says where it comes from (`ORIGINS`):
 
 ``first_public``
-    the paper itself was public then: the month of an arXiv id, or an explicit date of a record
-    that has an arXiv id or names no venue (a preprint, a repository's announcement day);
+    the paper itself was public then: the month of an arXiv id, the day of a first version, or an
+    explicit date of a record that has an arXiv id or names no venue (a preprint, a repository's
+    announcement day);
 ``venue``
-    an explicit date of a record that names a venue and has no arXiv id. The work may have been
-    public before, so it is an upper bound only;
+    an explicit date of a record that names a venue, or the month in which its venue was held. The
+    work may have been public before, so it is an upper bound only;
 ``year``
     nothing but a year, of publication (or the year in the venue's name where nothing else is
     there). An upper bound too.
@@ -16,18 +18,37 @@ Of several, the earliest start wins; at the same start the better kind, then the
 interval that contains it a finer one then replaces it, unless its kind is worse: a conference
 day inside the month of an arXiv id says less, not more. Hence an announcement day of 2025 loses
 to an arXiv id of 1812, and one inside the id's month refines it.
+
+The month of a venue is used for a record that has a bare year and nothing better, so a paper of
+NeurIPS 2023 known by its year alone is of December 2023, where the year alone would be 1 January
+2023. It is then in a window that begins in July 2023, although its preprint may be older: what
+rests on such dates is told by the kind, and better evidence (``--dates``) moves it.
 """
 
+from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 PRECISIONS: Final = ("day", "month", "year")
 """From the finest to the coarsest."""
 
 KINDS: Final = ("first_public", "venue", "year")
 """From the strongest to the weakest."""
+
+ORIGINS: Final = (
+    "first_version",  # the day of an arXiv paper's first version
+    "arxiv_id",  # the month in its arXiv id
+    "publication_date",  # of a record that names no venue, or has an arXiv id
+    "venue_date",  # of a record that names a venue
+    "venue_month",  # when the venue was held that year (data/venues.toml)
+    "year",
+    "venue_year",  # in the venue's name
+)
+"""Which evidence a date is; of equal ones the first here is named."""
 
 EARLIEST: Final = date(1800, 1, 1)
 FUTURE: Final = timedelta(days=400)
@@ -40,6 +61,16 @@ EVIDENCE_SCHEMA: Final[dict[str, pl.DataType]] = {
     "kind": pl.String(),
     "origin": pl.String(),
 }
+
+
+class Evidence(NamedTuple):
+    """One column of dates, of which each row belongs to one paper; nulls are no evidence."""
+
+    start: pl.Series
+    precision: pl.Series | str
+    kind: pl.Series | str
+    origin: pl.Series | str
+
 
 _MONTH = (
     r"(?P<n>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
@@ -67,6 +98,13 @@ _PATTERNS = tuple(
 )
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
+# Of these two common shapes the time is cut off first, so that few distinct dates are left.
+_CLOCK = "[0-9]{2}:[0-9]{2}:[0-9]{2}"
+_ISO_TIME = (
+    rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[T ]{_CLOCK}(?:\.[0-9]{{1,9}})?(?:Z|[+-][0-9:]{{2,5}})?$"
+)
+_MAIL_TIME = rf"^[A-Z][a-z]{{2}}, [0-9]{{1,2}} [A-Z][a-z]{{2}} [0-9]{{4}} {_CLOCK} (?:GMT|UTC)$"
+
 
 def parse(texts: pl.Series, today: date) -> pl.DataFrame:
     """Read dates as people write them.
@@ -87,7 +125,11 @@ def parse(texts: pl.Series, today: date) -> pl.DataFrame:
         ``malformed`` (Boolean: neither empty nor a date from 1800 to 400 days after `today`).
         ``start`` and ``precision`` are null where there is no date.
     """
-    parts = _parts(texts.unique().drop_nulls())
+    if texts.null_count() == len(texts):
+        nothing = pl.DataFrame({"start": texts.cast(pl.Date), "precision": texts})
+        return nothing.with_columns(malformed=pl.lit(False))
+    days = _without_time(texts)
+    parts = _parts(days.unique().drop_nulls())
     iso = pl.format(
         "{}-{}-{}",
         "year",
@@ -113,27 +155,52 @@ def parse(texts: pl.Series, today: date) -> pl.DataFrame:
             malformed=pl.col("start").is_null() & (pl.col("words") != ""),
         )
     )
-    joined = pl.DataFrame({"text": texts}).join(known, on="text", how="left", maintain_order="left")
+    joined = pl.DataFrame({"text": days}).join(known, on="text", how="left", maintain_order="left")
     return joined.select("start", "precision", pl.col("malformed").fill_null(False))
+
+
+def _without_time(texts: pl.Series) -> pl.Series:
+    """Cut the time of day off the two shapes that machines write."""
+    text = pl.col("text")
+    return (
+        pl.DataFrame({"text": texts})
+        .select(
+            pl.when(text.str.contains(_ISO_TIME))
+            .then(text.str.head(10))
+            .when(text.str.contains(_MAIL_TIME))
+            .then(text.str.head(-13))
+            .otherwise(text)
+        )
+        .to_series()
+    )
 
 
 def _parts(texts: pl.Series) -> pl.DataFrame:
     """Year (String), month and day (Int32) that the first fitting pattern finds in each text."""
-    text = pl.col("text")
-    words = text.str.strip_chars().str.replace_all(r"\s+", " ").str.to_lowercase()
-    groups = [words.str.extract_groups(pattern) for pattern in _PATTERNS]
+    words = pl.col("text").str.strip_chars().str.replace_all(r"\s+", " ").str.to_lowercase()
+    left = pl.DataFrame({"text": texts}).with_columns(words=words)
+    found: list[pl.DataFrame] = []
+    for pattern in _PATTERNS:
+        fits = left["words"].str.contains(pattern)
+        found.append(_read(left.filter(fits), pattern))
+        left = left.filter(~fits)
+    nothing = left.select("text", "words", **{name: pl.lit(None, t) for name, t in _PARTS.items()})
+    return pl.concat([*found, nothing])
 
+
+_PARTS: Final = {"year": pl.String(), "month": pl.Int32(), "day": pl.Int32()}
+
+
+def _read(fitting: pl.DataFrame, pattern: str) -> pl.DataFrame:
     def part(name: str) -> pl.Expr:
-        having = [g for g, p in zip(groups, _PATTERNS, strict=True) if f"(?P<{name}>" in p]
-        return pl.coalesce([group.struct.field(name) for group in having])
+        if f"(?P<{name}>" not in pattern:
+            return pl.lit(None, pl.String())
+        return pl.col("words").str.extract_groups(pattern).struct.field(name)
 
     number = part("n").replace_strict(_MONTHS, range(1, 13), default=None, return_dtype=pl.Int32)
-    month = pl.coalesce(part("m").cast(pl.Int32), number)
-    day = part("d").cast(pl.Int32).replace(0, None)
-    parts = pl.DataFrame({"text": texts}).with_columns(
-        words=words, year=part("y"), month=month.replace(0, None), day=day
-    )
-    return parts.with_columns(day=pl.when(pl.col("month").is_not_null()).then("day"))
+    month = pl.coalesce(part("m").cast(pl.Int32), number).replace(0, None)
+    day = pl.when(month.is_not_null()).then(part("d").cast(pl.Int32).replace(0, None))
+    return fitting.select("text", "words", year=part("y"), month=month, day=day)
 
 
 def end(start: pl.Expr, precision: pl.Expr) -> pl.Expr:
@@ -180,21 +247,91 @@ def choose(evidence: pl.DataFrame) -> pl.DataFrame:
     polars.DataFrame
         The same columns, one row per group, ordered by group.
     """
-    start, kind, precision = pl.col("start"), pl.col("kind"), pl.col("precision")
-    left = evidence.with_columns(
-        end=end(start, precision),
-        kind_rank=kind.replace_strict(KINDS, range(len(KINDS)), return_dtype=pl.Int8),
-        width=precision.replace_strict(PRECISIONS, range(len(PRECISIONS)), return_dtype=pl.Int8),
-    ).sort("group", "start", "kind_rank", "width", "origin")
-    chosen = left.unique("group", keep="first", maintain_order=True)
+    ordered = evidence.sort("group")
+    groups = ordered["group"].rle().struct.unnest()
+    lengths = groups["len"].to_numpy().astype(np.int64)
+    codes = _codes(Evidence(*ordered.select(Evidence._fields)))
+    chosen = _decoded(_smallest(codes, lengths))
+    return chosen.insert_column(0, groups["value"].alias("group"))
+
+
+def choose_each(evidence: Sequence[Evidence]) -> pl.DataFrame:
+    """Choose one date per row by the rule above.
+
+    Parameters
+    ----------
+    evidence : sequence of Evidence
+        Of equal length.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``start``, ``precision``, ``kind`` and ``origin`` of each row; null where it has no date.
+    """
+    codes = np.stack([_codes(each) for each in evidence], axis=1)
+    return _decoded(_smallest(codes.ravel(), np.full(len(codes), codes.shape[1])))
+
+
+# A date as one number, so that the smallest is the one to choose: the digits yyyymmdd of its
+# start, then 4 bits each of kind, precision and origin.
+_NO_DATE: Final = np.iinfo(np.int64).max
+_RANKED: Final = {"kind": KINDS, "precision": PRECISIONS, "origin": ORIGINS}
+_BITS: Final = 4
+_UNTOLD: Final = np.array([1, 100, 10_000])  # digits of yyyymmdd that a month, a year leave open
+
+
+def _codes(evidence: Evidence) -> NDArray[np.int64]:
+    start = pl.col("start")
+    code = (
+        start.dt.year().cast(pl.Int64) * 10_000
+        + start.dt.month().cast(pl.Int64) * 100
+        + start.dt.day()
+    )
+    for name, ranking in _RANKED.items():
+        rank = pl.col(name).cast(pl.Enum(ranking)).to_physical().cast(pl.Int64)
+        code = code * 2**_BITS + rank
+    frame = pl.DataFrame({"start": evidence.start}).with_columns(
+        pl.lit(value).alias(name) for name, value in evidence._asdict().items() if name != "start"
+    )
+    return frame.select(code.fill_null(_NO_DATE)).to_series().to_numpy()
+
+
+def _smallest(codes: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The code that stands for each group of so many codes."""
+    if not len(codes):
+        return np.empty(0, np.int64)
+    first = np.cumsum(lengths) - lengths
+    best = np.minimum.reduceat(codes, first)
     for _ in PRECISIONS[1:]:  # a year can hold a month, which can hold a day
-        left = left.join(chosen, on="group", suffix="_outer", maintain_order="left").filter(
-            (start >= pl.col("start_outer"))
-            & (pl.col("end") <= pl.col("end_outer"))
-            & (pl.col("width") < pl.col("width_outer"))
-            & (pl.col("kind_rank") <= pl.col("kind_rank_outer"))
+        outer = np.repeat(best, lengths)
+        untold = _UNTOLD[_part(outer, "precision") % len(_UNTOLD)]
+        inside = (
+            (_digits(codes) // untold == _digits(outer) // untold)
+            & (_part(codes, "precision") < _part(outer, "precision"))
+            & (_part(codes, "kind") <= _part(outer, "kind"))
         )
-        left = left.select(chosen.columns)
-        finer = left.unique("group", keep="first", maintain_order=True)
-        chosen = pl.concat([chosen.join(finer, on="group", how="anti"), finer])
-    return chosen.sort("group").select(list(EVIDENCE_SCHEMA))
+        finer = np.minimum.reduceat(np.where(inside, codes, _NO_DATE), first)
+        best = np.where(finer < _NO_DATE, finer, best)
+    return best
+
+
+def _digits(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    return codes >> (_BITS * len(_RANKED))
+
+
+def _part(codes: NDArray[np.int64], name: str) -> NDArray[np.int64]:
+    place = len(_RANKED) - 1 - list(_RANKED).index(name)
+    return (codes >> (_BITS * place)) & (2**_BITS - 1)
+
+
+def _decoded(codes: NDArray[np.int64]) -> pl.DataFrame:
+    known = pl.Series(codes < _NO_DATE)
+    digits = pl.Series(_digits(codes)).set(~known, None)
+    parts = pl.DataFrame(
+        {"y": digits // 10_000, "m": digits // 100 % 100, "d": digits % 100}
+    ).select(start=pl.date("y", "m", "d"))
+    for name in ("precision", "kind", "origin"):
+        rank = pl.Series(_part(codes, name)).set(~known, None)
+        values = pl.Series(_RANKED[name])
+        parts = parts.with_columns(values.gather(rank).alias(name))
+    return parts

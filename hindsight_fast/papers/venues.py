@@ -12,136 +12,42 @@ rejected, withdrawn or undecided, which names where a paper has not appeared.
 
 A name may have several parts (commas, colons, brackets): each must mean the same venue or
 nothing; only what follows a full name with its short name ("..., ICLR 2024, Vienna, Austria")
-may be a place.
+may be a place, if it is no track; a publisher may follow any.
 """
 
 import re
-import tomllib
-import unicodedata
-from functools import cache
-from importlib.resources import files
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections import Counter
+from functools import cache, lru_cache
+from typing import Final
 
 import polars as pl
 
-from hindsight_fast.config import fingerprint
-from hindsight_fast.errors import UsageError
+from hindsight_fast.papers.venue_table import Table, extended, fold, load, table
 
-_SIDE_EVENT = re.compile(
-    r"\b(?:workshops?|findings|companion|tutorials?|demos?|demonstrations?|student|doctoral|"
-    r"consortium|extended abstracts?|late breaking|datasets|tiny papers|blog\w*|industry|"
-    r"challenge|competition|co-?located)\b|@"
-)
-_SUBMISSION = re.compile(  # "paper12" is how OpenReview names one, whatever became of it
-    r"\b(?:reject(?:ed|s|ions?)?|withdraw(?:n|als?)?|not accepted|declined|submitted|"
-    r"submissions?[0-9]*|paper[0-9]+(?![\w.])|(?:under|in) (?:double[- ]blind )?review)\b"
-)
+__all__ = [
+    "Table",
+    "extended",
+    "is_known",
+    "is_named",
+    "is_preprint",
+    "is_side_event",
+    "is_top",
+    "load",
+    "month_held",
+    "rank",
+    "resolve",
+    "table",
+    "year_in",
+]
+
 _ARXIV = re.compile(r"^(?:arxiv\b|corr\s*[,/(]?\s*abs)")
-_SEPARATOR = re.compile(r"[,:;()\[\]|]|\s[-–—]\s")
-_NOT_WORD = re.compile(r"[^\w]+")
-_NUMBER = re.compile(r"^(?:[0-9]+(?:st|nd|rd|th)?|(?:v|vol|no|pp|top)[0-9]+)$")
-_GLUED_YEAR = re.compile(r"^([a-z]{3,})((?:19|20)?[0-9]{2})$")
+_SEPARATOR = re.compile(r"[,:;()\[\]|]|\s[-–—]\s|\.\s")
+_ANTHOLOGY = re.compile(r"^https?://(?:www\.)?aclanthology\.org/")
+_NOTE = re.compile(r"\(?repo name/commit of [0-9-]+; no venue column\)?")
 _YEAR = re.compile(r"(?<![0-9])((?:19|20)[0-9]{2})(?![0-9])")
-
-
-class Table(NamedTuple):
-    """The venue table.
-
-    Attributes
-    ----------
-    names : dict of str to str
-        Normalised alias to name.
-    top : frozenset of str
-        Names of the paper's seven venues.
-    preprint : frozenset of str
-        Names of preprint servers, where nothing is published yet.
-    nothing : frozenset of str
-        What people write where no venue is known.
-    added : str
-        Text of the user's file that extends the shipped table; empty without one.
-    """
-
-    names: dict[str, str]
-    top: frozenset[str]
-    preprint: frozenset[str]
-    nothing: frozenset[str]
-    added: str = ""
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of all that the table says."""
-        return fingerprint([self.names, *(sorted(names) for names in self[1:4])])
-
-
-@cache
-def _content() -> dict[str, Any]:
-    text = files("hindsight_fast").joinpath("data/venues.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
-
-
-@cache
-def _dropped() -> frozenset[str]:
-    return frozenset(word for words in _content()["dropped"].values() for word in words.split())
-
-
-@cache
-def _stems() -> frozenset[str]:
-    """Words of short names, which a year may be glued to: ``cvpr2023``, ``naacl-hlt21``."""
-    names = [name for venue in _content()["venue"] for name in (venue["name"], *venue["aliases"])]
-    short = [_NOT_WORD.split(_fold(name)) for name in names if " " not in name]
-    return frozenset(word for words in short for word in words)
-
-
-@cache
-def table() -> Table:
-    """Read the table that ships with the package (data/venues.toml)."""
-    content = _content()
-    names: dict[str, str] = {}
-    for venue in content["venue"]:
-        for alias in (venue["name"], *venue["aliases"]):
-            names[_normal(_fold(alias))] = venue["name"]
-    top, preprint = (
-        frozenset(venue["name"] for venue in content["venue"] if venue.get(flag, False))
-        for flag in ("top", "preprint")
-    )
-    return Table(names, top, preprint, frozenset(content["nothing"]))
-
-
-def load(path: Path | None = None) -> Table:
-    """Read the table that ships with the package, extended by a user's file.
-
-    Raises
-    ------
-    UsageError
-        The file is missing or not as it must be; the message names it and the key.
-    """
-    if path is None:
-        return table()
-    try:
-        return extended(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: the venues can't be read: {error}") from error
-
-
-def extended(added: str, source: str) -> Table:
-    """Extend the shipped table by what a user's file says, as `Table.added` keeps it.
-
-    Parameters
-    ----------
-    added : str
-        Text of the file; the shipped table itself where it is empty.
-    source : str
-        What errors call the file.
-
-    Raises
-    ------
-    UsageError
-        The text is not as it must be.
-    """
-    if not added:
-        return table()
-    raise UsageError(f"{source}: not yet")
+_TRACK = re.compile(r"\btrack\b")
+_MOST: Final = 1 << 16  # names whose meaning is remembered
+_FEW: Final = 8
 
 
 def resolve(venues: pl.Series, table: Table) -> pl.Series:
@@ -158,9 +64,14 @@ def resolve(venues: pl.Series, table: Table) -> pl.Series:
         The table's name for a main track or a preprint server; null where no venue is given
         (also where nothing but a year, a publisher or "Poster" is); else the name as it came.
     """
+    if venues.null_count() == len(venues):
+        return venues
     unique = venues.unique().drop_nulls()
-    resolved = [_resolve_one(name, table) for name in unique]
-    return venues.replace_strict(unique, pl.Series(resolved, dtype=pl.String), default=None)
+    may_mean = unique.filter(
+        unique.str.to_lowercase().str.contains(_candidates(table)) | ~_is_ascii(unique)
+    )
+    meant = pl.Series([_meaning(name, table) for name in may_mean], dtype=pl.String)
+    return venues.replace(may_mean, meant) if len(may_mean) else venues
 
 
 def is_top(venues: pl.Series, table: Table) -> pl.Series:
@@ -183,8 +94,17 @@ def is_named(venues: pl.Series, table: Table) -> pl.Series:
 
     Preprint servers do not, nor do submissions that are rejected, withdrawn or undecided.
     """
-    submissions = [name for name in venues.unique().drop_nulls() if _SUBMISSION.search(_fold(name))]
-    return venues.is_not_null() & ~is_preprint(venues, table) & ~venues.is_in(submissions)
+    return venues.is_not_null() & ~is_preprint(venues, table) & ~is_undecided(venues, table)
+
+
+def is_undecided(venues: pl.Series, table: Table) -> pl.Series:
+    """Tell which resolved venues are submissions that are rejected, withdrawn or undecided."""
+    return _found(venues, table.undecided, table)
+
+
+def is_side_event(venues: pl.Series, table: Table) -> pl.Series:
+    """Tell which resolved venues are workshops, Findings, demos and the like."""
+    return _found(venues, table.side_event, table)
 
 
 def rank(venues: pl.Series, table: Table) -> pl.Series:
@@ -206,45 +126,90 @@ def year_in(venues: pl.Series) -> pl.Series:
     return venues.replace_strict(unique, pl.Series(found, dtype=pl.String), default=None)
 
 
+def month_held(venues: pl.Series, years: pl.Series, table: Table) -> pl.Series:
+    """First day of the month in which a resolved venue was held that year, where that is known.
+
+    Parameters
+    ----------
+    venues : polars.Series of String
+    years : polars.Series of integers
+    table : Table
+
+    Returns
+    -------
+    polars.Series of Date
+    """
+    known = pl.DataFrame(
+        [(name, year, month) for (name, year), month in table.months.items()],
+        schema={"venue": pl.String, "year": pl.Int32, "month": pl.Int8},
+        orient="row",
+    )
+    asked = pl.DataFrame({"venue": venues, "year": years.cast(pl.Int32)})
+    return asked.join(known, on=["venue", "year"], how="left", maintain_order="left").select(
+        pl.date("year", "month", 1).alias("date")
+    )["date"]
+
+
+def _found(venues: pl.Series, pattern: re.Pattern[str], table: Table) -> pl.Series:
+    """Tell in which names, other than the table's own, a pattern is found."""
+    unique = venues.unique().drop_nulls()
+    unique = unique.filter(~unique.is_in(list(set(table.names.values()))))
+    return venues.is_in([name for name in unique if pattern.search(fold(name))]).fill_null(False)
+
+
 def _one_year(name: str) -> str | None:
     years = set(_YEAR.findall(name))
     return years.pop() if len(years) == 1 else None
 
 
-def _resolve_one(name: str, known: Table) -> str | None:
-    folded = _fold(name)
-    if folded.strip(" .") in known.nothing or not _normal(folded):
+def _is_ascii(names: pl.Series) -> pl.Series:
+    return names.str.len_bytes() == names.str.len_chars()
+
+
+@cache
+def _candidates(table: Table) -> str:
+    """Pattern of the lower-case ASCII names that may mean something: most do not.
+
+    One has a word of some alias, the longest of those that few use, or of what stands for
+    nothing; or it has no word of its own.
+    """
+    keys = [key.split() for key in table.names]
+    uses = Counter(word for key in keys for word in key)
+    telling = {min(key, key=lambda word: (uses[word] > _FEW, -len(word))) for key in keys}
+    common = {*table.dropped, *table.sponsors, "v", "vol", "no", "pp", "top"}
+    for text in table.nothing:
+        telling.update(sorted(set(re.findall("[a-z]+", text)) - common, key=len)[-1:])
+    telling.add("aclanthology")
+    telling_one, common_one = ("|".join(map(re.escape, sorted(all))) for all in (telling, common))
+    return rf"(?:^|[^a-z])(?:{telling_one})(?:[^a-z]|$)|^(?:[^a-z]+|(?:{common_one})(?:[^a-z]|$))*$"
+
+
+@lru_cache(_MOST)
+def _meaning(name: str, table: Table) -> str | None:
+    folded = _NOTE.sub(" ", _ANTHOLOGY.sub("", fold(name)))
+    words = table.words(folded)
+    if folded.strip(" .") in table.nothing or not set(words) - table.sponsors:
         return None
     if _ARXIV.match(folded):
         return "arXiv"
-    if _SUBMISSION.search(folded):
+    if table.undecided.search(folded):
         return name
-    if _SIDE_EVENT.search(folded):
-        return known.names.get(_normal(folded), name)  # side tracks with an entry of their own
-    whole = known.names.get(_normal(folded))
-    if whole is not None:
-        return whole
-    parts = [part for part in (_normal(part) for part in _SEPARATOR.split(folded)) if part]
-    if not parts or parts[0] not in known.names:
-        return name
-    meanings = [known.names.get(part) for part in parts]
-    if meanings[0] in meanings[1:2]:  # full name and short name: what follows is the place
-        meanings = [meaning for meaning in meanings if meaning is not None]
-    return meanings[0] if len(set(meanings)) == 1 else name
+    if table.side_event.search(folded):
+        return table.meaning(words) or name  # side tracks with an entry of their own
+    return table.meaning(words) or _meaning_of_parts(folded, table) or name
 
 
-def _fold(name: str) -> str:
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    folded = folded.replace("&", " and ").replace("_", " ")
-    return re.sub(r"\(?repo name/commit of [0-9-]+; no venue column\)?", " ", folded)
-
-
-def _normal(folded: str) -> str:
-    """Words that tell venues apart, in order."""
-    words: list[str] = []
-    for word in _NOT_WORD.sub(" ", folded.replace("'", " ").replace("%", " ")).split():
-        glued = _GLUED_YEAR.match(word)
-        kept = glued.group(1) if glued and glued.group(1) in _stems() else word
-        if kept not in _dropped() and not _NUMBER.match(kept):
-            words.append(kept)
-    return " ".join(words)
+def _meaning_of_parts(folded: str, table: Table) -> str | None:
+    parts = [(table.words(part), part) for part in _SEPARATOR.split(folded)]
+    telling = [
+        (words, part)
+        for words, part in parts
+        if set(words) - table.sponsors and " ".join(words) not in table.imprints
+    ]
+    first = table.meaning(telling[0][0]) if telling else None
+    if first is None:
+        return None
+    others = [(table.meaning(words), part) for words, part in telling[1:]]
+    if others and others[0][0] == first:  # full name and short name: what follows is the place
+        others = [(meaning, part) for meaning, part in others if meaning or _TRACK.search(part)]
+    return first if all(meaning == first for meaning, _ in others) else None
