@@ -14,10 +14,10 @@ from hindsight_fast.encoding._cost import precision_cost_of_papers
 from hindsight_fast.encoding._filling import Filling, Watch
 from hindsight_fast.encoding._forecast import Forecast, forecast
 from hindsight_fast.encoding._papers import TAKEN, rows_wanted
-from hindsight_fast.encoding._taking import COUNTS, Earlier, Taken
-from hindsight_fast.errors import UsageError
-from hindsight_fast.storage import Target, existing, publish_resumable
-from hindsight_fast.store import VECTORS, Store, Vectors
+from hindsight_fast.encoding._taking import COUNTS, Carried, Earlier, Taken
+from hindsight_fast.errors import ArtefactError, UsageError
+from hindsight_fast.storage import Target, existing, publish_resumable, verify_folder
+from hindsight_fast.store import VECTORS, Store, Vectors, carried_folder, remove_carried
 
 CheckTaken = Callable[
     [NDArray[np.int64], Callable[[NDArray[np.int64]], NDArray[np.float32]]], Mapping[str, Any]
@@ -45,7 +45,8 @@ def embed_store(
     What is done survives any end of the process: called again with the same, it goes on there,
     with the same result to the byte (on a GPU texts then meet others in a batch, which may move
     last bits). Vectors that are there already, of the same encoder and precision and for at least
-    these papers, are returned as they are; those for fewer papers are taken over.
+    these papers, are returned as they are; those for fewer papers are taken over, and so are those
+    that the store has from another one with the same texts (`carry_vectors`).
 
     Parameters
     ----------
@@ -83,12 +84,12 @@ def embed_store(
         The model failed, or its float32 reference can't be opened where that is needed.
     """
     there = None if overwrite else _vectors_there(store, encoder)
-    if there is not None and (there.since is None or (since is not None and there.since <= since)):
+    if there is not None and _covers(there.since, since):
         return there
-    identities = [one.identity for one in taken]
-    if there is not None:
-        earlier: list[str] = there.manifest.body.get("taken", [])
-        identities = [*earlier, *(one for one in identities if one not in earlier)]
+    carried = _carried(store, encoder, overwrite=overwrite)
+    known = [vectors for vectors in (there, carried) if vectors is not None]
+    identities = [*dict.fromkeys(one for vectors in known for one in vectors.taken)]
+    identities += [one.identity for one in taken if one.identity not in identities]
     made_from = {
         "papers": store.content_id,
         "encoder": encoder.name,
@@ -112,8 +113,11 @@ def embed_store(
     ) as work:
         filling.n_lost = work.n_lost
         if there is not None:
-            filling.take(work, Earlier(store, there))
-            work.body |= {k: v for k, v in there.manifest.body.items() if k == "check"}
+            filling.take(work, Earlier(folder, there))
+        if carried is not None:
+            filling.take(work, Carried(carried_folder(store.path, encoder.name), carried))
+        for vectors in known:
+            work.body |= {k: v for k, v in vectors.manifest.body.items() if k == "check"}
         for one in taken:
             filling.take(work, one)
         from_elsewhere = np.flatnonzero(filling.state == TAKEN)
@@ -132,7 +136,14 @@ def embed_store(
             "taken": identities,
             "taken_counts": {name: n for name, n in counted.items() if name not in COUNTS},
         }
+    if carried is None or _covers(since, carried.since):
+        remove_carried(store, encoder.name)  # nothing of it is wanted any more
     return store.vectors(encoder.name)
+
+
+def _covers(since: dt.date | None, wanted: dt.date | None) -> bool:
+    """Tell whether the papers since the one date hold all of those since the other."""
+    return since is None or (wanted is not None and since <= wanted)
 
 
 def _vectors_there(store: Store, encoder: Encoder) -> Vectors | None:
@@ -140,16 +151,41 @@ def _vectors_there(store: Store, encoder: Encoder) -> Vectors | None:
     if encoder.name not in store.encoders():
         return None
     there = store.vectors(encoder.name)
-    if there.encoder_fingerprint != encoder.fingerprint:
-        what = "other weights or another text rule"
-    elif there.precision != encoder.precision:
-        what = f"precision {there.precision}, now {encoder.precision}"
-    else:
+    if (what := _otherwise(there, encoder)) is None:
         return there
     raise UsageError(
         f"{store.vectors_folder(encoder.name)} holds vectors of a model of the same name with "
         f"{what}; give --overwrite to replace them, or take the model from a folder with another "
         "name in its card"
+    )
+
+
+def _otherwise(vectors: Vectors, encoder: Encoder) -> str | None:
+    """In what the model that made vectors is another one than this."""
+    if vectors.encoder_fingerprint != encoder.fingerprint:
+        return "other weights or another text rule"
+    if vectors.precision != encoder.precision:
+        return f"precision {vectors.precision}, now {encoder.precision}"
+    return None
+
+
+def _carried(store: Store, encoder: Encoder, *, overwrite: bool) -> Vectors | None:
+    """The vectors of this model that come from another store, but for what may be overwritten."""
+    try:
+        vectors = store.carried_vectors(encoder.name)
+        if overwrite and vectors is not None:
+            verify_folder(carried_folder(store.path, encoder.name), "vectors")
+    except ArtefactError as error:
+        if overwrite:
+            return None
+        raise ArtefactError(f"{error}; or give --overwrite to encode all papers") from error
+    if vectors is None or (what := _otherwise(vectors, encoder)) is None:
+        return vectors
+    if overwrite:
+        return None
+    raise UsageError(
+        f"the vectors of {encoder.name} that {store.path} has taken over are of a model of the "
+        f"same name with {what}; give --overwrite to encode all papers"
     )
 
 

@@ -20,7 +20,7 @@ from hindsight_fast.encoding._papers import (
     chunks_of,
     texts_of,
 )
-from hindsight_fast.encoding._taking import COUNTS, Earlier, Taken
+from hindsight_fast.encoding._taking import COUNTS, Carried, Earlier, Taken
 from hindsight_fast.errors import ArtefactError, EncoderError
 from hindsight_fast.storage import Piece, Unfinished
 from hindsight_fast.store import Store, check_unit_rows
@@ -59,7 +59,7 @@ def _state(piece: str) -> int:
     """What the rows of a piece of this name are."""
     if not piece:
         return ENCODED
-    return EARLIER if piece == Earlier.identity else TAKEN
+    return EARLIER if piece in (Earlier.identity, Carried.identity) else TAKEN
 
 
 class Filling:

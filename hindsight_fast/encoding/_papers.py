@@ -13,7 +13,8 @@ from hindsight_fast.store import Store
 BLOCK = 16_384  # papers read together; of these, equal texts are encoded once
 UNWANTED, MISSING, TAKING, EARLIER, TAKEN, ENCODED = range(6)
 """What a row is: not asked for, without a vector yet, being taken over, taken over from the store
-itself, taken over from elsewhere, encoded."""
+itself (or from another one, which did not make it otherwise), taken over from elsewhere,
+encoded."""
 
 
 class Chunk(NamedTuple):

@@ -1,13 +1,15 @@
 """Vectors that are known already, and are taken over."""
 
+import contextlib
 from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hindsight_fast.storage import RowFile, verify_folder
-from hindsight_fast.store import VECTORS, Store, Vectors
+from hindsight_fast.store import VECTORS, Vectors
 
 COUNTS = ("n_encoded", "n_taken", "n_repeated", "n_texts", "n_tokens", "n_truncated", "n_retried")
 
@@ -49,9 +51,8 @@ class Earlier:
 
     identity, label = "earlier", "taking over earlier vectors"
 
-    def __init__(self, store: Store, vectors: Vectors) -> None:
-        self._folder = store.vectors_folder(vectors.encoder)
-        self._shape = vectors.array.shape
+    def __init__(self, folder: Path, vectors: Vectors) -> None:
+        self._folder, self._shape = folder, vectors.array.shape
         body = vectors.manifest.body
         self.counts: Mapping[str, int] = {
             **{name: body.get(name, 0) for name in COUNTS},
@@ -61,12 +62,19 @@ class Earlier:
     def __iter__(self) -> Generator[Batch]:
         verify_folder(self._folder, "vectors")
         n, dim = self._shape
-        file = RowFile(self._folder / VECTORS, np.float32, (n, dim))
-        try:
+        with contextlib.closing(RowFile(self._folder / VECTORS, np.float32, (n, dim))) as file:
             for start in range(0, n, _AT_ONCE):
                 rows = np.arange(start, min(start + _AT_ONCE, n))
                 values = file.read(rows)
                 there = values.any(axis=1)
                 yield rows[there], values[there]
-        finally:
-            file.close()
+
+
+class Carried(Earlier):
+    """The vectors that a store has of texts that another store held (`carry_vectors`)."""
+
+    identity, label = "carried", "taking over vectors of the same texts"
+
+    def __init__(self, folder: Path, vectors: Vectors) -> None:
+        super().__init__(folder, vectors)
+        self.counts = {}

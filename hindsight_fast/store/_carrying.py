@@ -17,6 +17,7 @@ from hindsight_fast.storage import (
     publish,
     read_manifest,
     refuse_running,
+    remove_artefact,
     unfinished,
     verify_folder,
 )
@@ -113,6 +114,12 @@ def carry_vectors(old: Store, new: Store) -> None:
             _link(vectors, folder, new.path / VECTORS_FOLDER / folder.name)
         else:
             _carry(vectors, folder, old, new, *keys)
+
+
+def remove_carried(store: Store, encoder: str) -> None:
+    """Remove what was taken over of an encoder and is not wanted any more, if it is there."""
+    if encoder in carried_in(store.path):
+        remove_artefact(carried_folder(store.path, encoder))
 
 
 def _link(vectors: Vectors, source: Path, target: Path) -> None:
