@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import typer
 
-from hindsight_fast.cli import console, demo, embedding, inspection, models, papers, score
+from hindsight_fast.cli import console, demo, embedding, inspection, models, papers, report, score
 
 app = typer.Typer(
     name="hindsight-fast",
@@ -29,6 +29,7 @@ app.command()(score.explain)
 app.command()(inspection.info)
 app.command()(inspection.verify)
 app.command()(inspection.doctor)
+app.command()(report.report)
 app.add_typer(models.app, name="models")
 
 

@@ -19,8 +19,16 @@ def info(path: Folder, as_json: Json = False) -> None:
     from hindsight_fast import pool, runs
 
     facts = runs.describe(path) if path.is_file() else pool.describe(path)
+    told = _lines(facts)
+    if facts["kind"] == "store":
+        from hindsight_fast import data_report
+        from hindsight_fast.store import Store
+
+        report = data_report.examine(Store.open(path))
+        told += data_report.lines(report)
+        facts |= {"report": data_report.as_json(report)}
     if not as_json:
-        for line in _lines(facts):
+        for line in told:
             typer.echo(line)
     console.finish(as_json, facts, f"{path} is a {facts['kind']}")
 

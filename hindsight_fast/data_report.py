@@ -1,0 +1,376 @@
+"""What a store's papers are like: counts for a person, as data and as one page of HTML.
+
+The page holds all that it shows: no script, no font and no picture is fetched.
+"""
+
+import html
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from hindsight_fast.papers import venues
+from hindsight_fast.store import Store
+from hindsight_fast.version import __version__
+
+_SHOWN = 25
+"""Rows of a list, where the whole would be long."""
+
+_KNOWN = (
+    "abstract", "authors", "date", "year", "venue", "citations", "citations_dated", "doi",
+    "arxiv_id", "corpus_id", "field", "kind", "language", "license", "topics",
+)  # fmt: skip
+
+
+_UNKNOWN = "unknown"
+_SOME = ("topics", "citations_source")
+"""Counted where they are known; of the other columns, unknown ones are counted as such."""
+
+
+class Tally(NamedTuple):
+    """How often each value comes, the most frequent first or in their own order."""
+
+    title: str
+    counts: dict[str, int]
+    note: str = ""
+
+
+class DataReport(NamedTuple):
+    """Counts of a store.
+
+    Attributes
+    ----------
+    store : str
+        Its folder's name.
+    counts : dict of str to int
+        What became of the records (`Gathered.counts`).
+    n : int
+        Papers.
+    known : dict of str to int
+        Papers for which each column says something.
+    tallies : list of Tally
+        Papers by year, venue, source and so on.
+    citations : dict
+        Papers with known counts, median, 99th percentile, maximum; `top`: the most cited.
+    merged : dict of str to int
+        Of papers made of several records, how many are of 2, of 3, ...
+    winners : dict of str to dict of str to int
+        For each column, which sources its value was taken from where records were merged.
+    conflicts : list of dict
+        The first of each kind, with how many there are.
+    rejects : dict of str to int
+        Records that are no papers, by reason.
+    """
+
+    store: str
+    counts: dict[str, int]
+    n: int
+    known: dict[str, int]
+    tallies: list[Tally]
+    citations: dict[str, Any]
+    merged: dict[str, int]
+    winners: dict[str, dict[str, int]]
+    conflicts: list[dict[str, Any]]
+    rejects: dict[str, int]
+
+
+def examine(store: Store) -> DataReport:
+    """Count what a store holds, in bounded memory."""
+    known = Counter[str](dict.fromkeys(_KNOWN, 0))
+    values: dict[str, Counter[str]] = {name: Counter() for name in _VALUES}
+    for piece in store.pieces(*_READ):
+        known.update({name: piece[name].count() for name in _KNOWN})
+        for name, expression in _VALUES.items():
+            values[name].update(_counted(piece.select(expression.alias("value"))["value"]))
+    merges = store.merges()
+    reasons = store.rejects()["reason"].str.replace(r" at (?:byte|column) .*$", "")
+    return DataReport(
+        store=store.path.name,
+        counts=store.manifest.table("counts"),
+        n=store.n,
+        known=dict(known),
+        tallies=list(_tallies(store, values)),
+        citations=_citations(store),
+        merged=_in_order(_counted(merges["records"].list.len().cast(pl.String)), int),
+        winners=_winners(merges),
+        conflicts=_conflicts(store.conflicts()),
+        rejects=_first(_counted(reasons)),
+    )
+
+
+def _tallies(store: Store, values: Mapping[str, Counter[str]]) -> Iterator[Tally]:
+    yield Tally("Papers by year", _in_order(values["year"], str))
+    venue = values["venue"]
+    named = pl.Series("venue", list(venue), dtype=pl.String)
+    listed = set(named.filter(venues.is_known(named, store.venues)))
+    others = {name: count for name, count in venue.items() if name not in listed | {_UNKNOWN}}
+    yield Tally(
+        "Papers by venue",
+        _first({name: count for name, count in venue.items() if name not in others}),
+        f"{len(listed):,} venues of the table; workshops, Findings and submissions are not theirs",
+    )
+    yield Tally(
+        "Venue names that the table lacks",
+        _first(others),
+        f"{len(others):,} names of {sum(others.values()):,} papers, preprint servers among them; "
+        "`hindsight-fast venues check` lists them with the nearest known name",
+    )
+    for name, (title, note) in _TITLES.items():
+        yield Tally(title, _first(values[name]), note)
+    yield Tally("Citations", _in_order(values["citations"], _lower))
+
+
+_TITLES = {
+    "source": ("Papers by source", ""),
+    "status": ("Status", "only papers that are ok come into pools"),
+    "date_kind": ("What the date rests on", "venue and year are weak"),
+    "date_origin": ("Evidence for the date", ""),
+    "date_precision": ("Precision of the date", ""),
+    "kind": ("Kind", ""),
+    "language": ("Language", ""),
+    "topics": ("Topics", ""),
+    "citations_source": ("Source of the citation count", ""),
+}
+_BANDS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+
+
+def _band() -> pl.Expr:
+    """Name the band of a count: ``0``, ``1``, ``2-4``, ... ``10000+``."""
+    labels = [str(a) if b == a + 1 else f"{a}-{b - 1}" for a, b in pairwise(_BANDS)]
+    labels.append(f"{_BANDS[-1]}+")
+    place = pl.sum_horizontal((pl.col("citations") >= low).cast(pl.Int8) for low in _BANDS)
+    return place.replace_strict(
+        range(1, len(_BANDS) + 1), labels, default=None, return_dtype=pl.String
+    )
+
+
+def _lower(band: str) -> int:
+    return int(band.rstrip("+").split("-")[0])
+
+
+_VALUES = {
+    "year": pl.col("date").dt.year().cast(pl.String).fill_null("undated"),
+    "venue": pl.col("venue").fill_null(_UNKNOWN),
+    "topics": pl.col("topics").explode().drop_nulls(),
+    "citations": _band().drop_nulls(),
+    "citations_source": pl.col("citations_source").drop_nulls(),
+} | {name: pl.col(name).fill_null(_UNKNOWN) for name in _TITLES if name not in _SOME}
+_READ = sorted({*_KNOWN, *_TITLES, "venue", "date", "citations"})
+
+
+def _counted(values: pl.Series) -> dict[str, int]:
+    counted = values.drop_nulls().alias("value").value_counts()
+    return dict(zip(counted["value"].to_list(), counted["count"].to_list(), strict=True))
+
+
+def _in_order(counts: Mapping[str, int], key: Callable[[str], Any]) -> dict[str, int]:
+    return {name: counts[name] for name in sorted(counts, key=key)}
+
+
+def _first(counts: Mapping[str, int], shown: int = _SHOWN) -> dict[str, int]:
+    """The most frequent, and the others together."""
+    names = sorted(counts, key=lambda name: (-counts[name], name))
+    first = {name: counts[name] for name in names[:shown]}
+    rest = sum(counts[name] for name in names[shown:])
+    return first | ({f"{len(names) - shown:,} others": rest} if rest else {})
+
+
+def _citations(store: Store) -> dict[str, Any]:
+    known = np.flatnonzero(store.citations >= 0)
+    counts = np.sort(store.citations[known])
+    top = known[np.lexsort((known, -store.citations[known]))[:10]]
+    named = store.lookup(top).select("id", "title", "venue", "date", "citations")
+    return {
+        "n": len(known),
+        "median": int(counts[(len(counts) - 1) // 2]) if len(counts) else None,
+        "p99": int(counts[(len(counts) - 1) * 99 // 100]) if len(counts) else None,
+        "max": int(counts[-1]) if len(counts) else None,
+        "top": named.with_columns(pl.col("date").cast(pl.String)).to_dicts(),
+    }
+
+
+def _winners(merges: pl.DataFrame) -> dict[str, dict[str, int]]:
+    """Where merged values come from: the record's source, its first word in `records`."""
+    found = dict[str, dict[str, int]]()
+    for name in merges.columns[2:]:
+        taken = merges.select(pl.col("records").list.get(pl.col(name), null_on_oob=True))
+        found[name] = _first(_counted(taken.to_series().str.extract(r"^(\S+)", 1)), 5)
+    return {name: counts for name, counts in found.items() if counts}
+
+
+def _conflicts(conflicts: pl.DataFrame) -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": kind,
+            "n": rows.height,
+            "first": rows.head(10).with_columns(pl.col("ids").list.join(", ")).to_dicts(),
+        }
+        for (kind,), rows in sorted(conflicts.group_by("kind", maintain_order=True))
+    ]
+
+
+def as_json(report: DataReport) -> dict[str, Any]:
+    """The report as JSON-like data."""
+    return report._asdict() | {"tallies": [tally._asdict() for tally in report.tallies]}
+
+
+def lines(report: DataReport) -> list[str]:
+    """Say the main things in a few lines."""
+    n = max(report.n, 1)
+    told = [
+        f"{report.n:,} papers; known: "
+        + ", ".join(f"{name} {count / n:.0%}" for name, count in report.known.items())
+    ]
+    for tally in report.tallies:
+        values = list(tally.counts.items())
+        if values and tally.title != "Papers by year":
+            shown = ", ".join(f"{name} {count:,}" for name, count in values[:8])
+            told.append(f"{tally.title}: {shown}{', ...' if len(values) > 8 else ''}")
+    years = next(tally.counts for tally in report.tallies if tally.title == "Papers by year")
+    if years:
+        told.append("by year: " + ", ".join(f"{y} {c:,}" for y, c in list(years.items())[-12:]))
+    for one in report.conflicts:
+        told.append(f"conflicts, {one['kind']}: {one['n']:,}")
+    if report.rejects:
+        told.append("rejects: " + ", ".join(f"{r} {c:,}" for r, c in report.rejects.items()))
+    return told
+
+
+_STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; color: #1c2733; margin: 2rem auto;
+  max-width: 62rem; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .4rem; }
+p.note { color: #5b6a78; margin: .2rem 0 .6rem; }
+table { border-collapse: collapse; } td, th { padding: .15rem .8rem .15rem 0; text-align: left;
+  vertical-align: top; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+th { border-bottom: 1px solid #c5ced6; font-weight: 600; }
+.bar { background: #2f6f9f; height: .8rem; min-width: 1px; display: inline-block; }
+td.chart { width: 22rem; } svg text { font: 11px system-ui, sans-serif; fill: #5b6a78; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(26rem, 1fr)); gap: 0 2rem; }
+"""
+
+
+def page(report: DataReport) -> str:
+    """Write the report as one page of HTML."""
+    name = html.escape(report.store)
+    first, *others = report.tallies
+    parts = [
+        f"<h1>Papers of {name}</h1>",
+        f"<p>{report.n:,} papers. Made by hindsight-fast {html.escape(__version__)}.</p>",
+        _section("What became of the records", _table(report.counts, report.counts.get("n_in", 0))),
+        _section(first.title, _columns(first.counts)),
+        _section("What is known", _table(report.known, report.n)),
+        '<div class="pair">',
+        *(
+            _section(one.title, _table(one.counts, report.n), one.note)
+            for one in others
+            if one.counts
+        ),
+        "</div>",
+        _section("Most cited", _rows(report.citations["top"]), _cited_in_words(report.citations)),
+        _section(
+            "Papers made of several records, by how many",
+            _table(report.merged, sum(report.merged.values())),
+        ),
+        _section(
+            "Which source a merged value comes from",
+            _rows(
+                {"column": name}
+                | {"taken from": ", ".join(f"{source} {n:,}" for source, n in counts.items())}
+                for name, counts in report.winners.items()
+            ),
+        ),
+        *(
+            _section(f"Conflicts: {one['kind']} ({one['n']:,})", _rows(one["first"]))
+            for one in report.conflicts
+        ),
+        _section("Rejects, by reason", _table(report.rejects, sum(report.rejects.values()))),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>Papers of {name}</title>"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_STYLE}</style></head><body>\n" + "\n".join(parts) + "\n</body></html>\n"
+    )
+
+
+def _section(title: str, content: str, note: str = "") -> str:
+    said = f'<p class="note">{html.escape(note)}</p>' if note else ""
+    return f"<section><h2>{html.escape(title)}</h2>{said}{content or '<p>none</p>'}</section>"
+
+
+def _cited_in_words(citations: Mapping[str, Any]) -> str:
+    if not citations["n"]:
+        return "no citation count is known"
+    return (
+        f"{citations['n']:,} counts known: median {citations['median']:,}, 99th percentile "
+        f"{citations['p99']:,}, maximum {citations['max']:,}"
+    )
+
+
+def _table(counts: Mapping[str, int], whole: int) -> str:
+    """A table of counts with bars."""
+    widest = max(counts.values(), default=0) or 1
+    return _tag(
+        "table",
+        "".join(
+            f"<tr><td>{html.escape(name)}</td><td class=n>{count:,}</td>"
+            f"<td class=n>{count / whole if whole else 0:.1%}</td>"
+            f'<td class=chart><span class=bar style="width:{100 * count / widest:.1f}%"></span>'
+            "</td></tr>"
+            for name, count in counts.items()
+        ),
+    )
+
+
+def _rows(rows: Iterable[Mapping[str, Any]]) -> str:
+    """A table of rows with the same keys."""
+    listed = list(rows)
+    if not listed:
+        return ""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in listed[0])
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_shown(value)}</td>" for value in row.values()) + "</tr>"
+        for row in listed
+    )
+    return _tag("table", f"<tr>{head}</tr>{body}")
+
+
+def _shown(value: Any) -> str:
+    text = "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    return html.escape(text[:300])
+
+
+def _columns(counts: Mapping[str, int]) -> str:
+    """A chart of columns in the order of `counts`, as SVG."""
+    if not counts:
+        return ""
+    width, height, step = 900, 180, 900 / len(counts)
+    tallest = max(counts.values())
+    every = max(1, round(44 / step))
+    drawn = list[str]()
+    for place, (name, count) in enumerate(counts.items()):
+        tall = height * count / tallest
+        x = place * step
+        drawn.append(
+            f'<rect x="{x + step * 0.1:.1f}" y="{height - tall + 16:.1f}" '
+            f'width="{step * 0.8:.1f}" height="{tall:.1f}" fill="#2f6f9f">'
+            f"<title>{html.escape(name)}: {count:,}</title></rect>"
+        )
+        if place % every == 0:
+            drawn.append(
+                f'<text x="{x + step / 2:.1f}" y="{height + 32}" text-anchor="middle">'
+                f"{html.escape(name)}</text>"
+            )
+    drawn.append(f'<text x="0" y="11">{tallest:,}</text>')
+    return (
+        f'<svg role="img" viewBox="0 0 {width} {height + 40}" width="100%" '
+        f'aria-label="papers by year">{"".join(drawn)}</svg>'
+    )
+
+
+def _tag(name: str, content: str) -> str:
+    return f"<{name}>{content}</{name}>" if content else ""
