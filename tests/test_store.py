@@ -4,6 +4,7 @@ import datetime as dt
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 from numpy.typing import NDArray
 
 from hindsight_fast.errors import ArtefactError, DataError, StorageError, UsageError
-from hindsight_fast.papers.schema import PaperTable
+from hindsight_fast.papers import venues
+from hindsight_fast.papers.schema import CONFLICT_SCHEMA, MERGE_SCHEMA, Gathered, PaperTable
+from hindsight_fast.storage import publish
 from hindsight_fast.store import (
     UNDATED,
     Store,
@@ -211,3 +214,154 @@ def test_a_store_that_was_replaced_is_not_read_on(tmp_path: Path) -> None:
     build_store(table(ROWS[:3]), tmp_path / "store", overwrite=True)
     with pytest.raises(ArtefactError, match="was replaced while it was in use"):
         store.papers(["id"], 0, 2)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000, 70_000])
+def test_how_papers_come_does_not_matter(
+    tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hindsight_fast.store._tables.ROW_GROUP", 64)
+    for module in ("_build", "_read"):
+        monkeypatch.setattr(f"hindsight_fast.store.{module}.AT_ONCE", 128)
+    rows = [paper(i, abstract=f"{i} ü " * (i % 50), topics=["a", "b"][: i % 3]) for i in range(200)]
+    whole = table(rows, n_rejects=3)
+    one = build_store(whole, tmp_path / "one")
+    papers = whole.papers.sort("date", "id", nulls_last=True)
+    parts = Gathered(
+        lambda: papers.iter_slices(size),
+        papers.height,
+        whole.rejects,
+        whole.merges,
+        whole.conflicts,
+        whole.counts,
+    )
+    two = build_store(parts, tmp_path / "two")
+    assert one.manifest.files == two.manifest.files
+    assert two.papers().equals(papers)
+    assert (two.content_id, two.facts_id) == (
+        content_id(papers, two.text_version),
+        facts_id(papers),
+    )
+    verify_store(two.path)
+
+
+def test_facts_of_papers_whose_records_are_counted_are_more() -> None:
+    def facts(**change: Any) -> str:
+        return facts_id(table([paper(1, **change), paper(2)]).papers)
+
+    assert len({facts(kind=kind) for kind in (None, "survey", "article")}) == 3
+    assert len({facts(topics=topics) for topics in (None, [], ["a"], ["a", "b"], ["ab"])}) == 5
+    older = [
+        facts_id(table([paper(i, n_records=None, kind=kind) for i in (1, 2)]).papers)
+        for kind in (None, "survey")
+    ]
+    assert older[0] == older[1]
+
+
+def merged_table() -> PaperTable:
+    """Three papers of five records, and a reject."""
+    rows = [paper(1, n_records=3), paper(2), paper(3)]
+    one = table(rows, n_rejects=1)
+    merge = dict.fromkeys(MERGE_SCHEMA) | {"id": "p0001", "records": ["a x", "b y", "c z"]}
+    conflict = {"kind": "same_title", "key": "k", "ids": ["p0001", "p0002"], "n": 2, "detail": ""}
+    return PaperTable(
+        one.papers,
+        one.rejects,
+        {"n_in": 7, "n_papers": 3, "n_merged": 2, "n_rejects": 1, "n_left_out": 1},
+        merges=pl.DataFrame([merge], schema=MERGE_SCHEMA),
+        conflicts=pl.DataFrame([conflict], schema=CONFLICT_SCHEMA),
+    )
+
+
+def test_what_became_of_records_is_kept(tmp_path: Path) -> None:
+    made = merged_table()
+    store = build_store(made, tmp_path / "store")
+    assert store.merges().equals(made.merges)
+    assert store.conflicts().equals(made.conflicts)
+    assert store.rejects().equals(made.rejects)
+    verify_store(store.path)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"n_merged": 3}, "the counts don't add up"),
+        ({"n_merged": 1, "n_left_out": 2}, "its papers are of 5 records"),
+        ({"n_rejects": 0, "n_left_out": 2}, "the counts don't add up"),
+    ],
+)
+def test_counts_that_do_not_add_up_are_found(
+    tmp_path: Path, change: dict[str, int], told: str
+) -> None:
+    store = build_store(merged_table(), tmp_path / "store")
+    rewritten(store, counts=store.manifest.table("counts") | change)
+    with pytest.raises(ArtefactError, match=told):
+        verify_store(store.path)
+
+
+def test_merges_are_of_papers(tmp_path: Path) -> None:
+    store = build_store(merged_table(), tmp_path / "store")
+    for ids in (["p0009"], ["p0001", "p0001"]):
+        rows = [dict.fromkeys(MERGE_SCHEMA) | {"id": one} for one in ids]
+        pl.DataFrame(rows, schema=MERGE_SCHEMA).write_parquet(store.path / "merges.parquet")
+        rewritten(store)
+        with pytest.raises(ArtefactError, match=r"merges\.parquet tells of other papers"):
+            verify_store(store.path)
+
+
+def rewritten(store: Store, **body: Any) -> None:
+    """Another store of the files that lie there, with other facts in its manifest."""
+    files = {name: (store.path / name).read_bytes() for name in store.manifest.files}
+    with publish(store.path, "store", "rewritten", overwrite=True) as staging:
+        for name, raw in files.items():
+            (staging.folder / name).write_bytes(raw)
+        staging.body |= {**store.manifest.body, **body}
+
+
+def with_abstracts(n: int, of: int = 200) -> PaperTable:
+    rows = [paper(i, abstract="Words." if i < n else None) for i in range(of)]
+    return table(rows)
+
+
+def test_a_share_that_drops_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    old = build_store(with_abstracts(160), path)
+    told = r"30\.0% \(60 of 200\) have an abstract, where it was 80\.0% \(160 of 200\)"
+    with pytest.raises(DataError, match=told + ".*--allow-drop"):
+        build_store(with_abstracts(60), path, overwrite=True)
+    with pytest.raises(DataError, match=told):
+        build_store(with_abstracts(60), tmp_path / "other", reuse=old)
+    assert [f.name for f in tmp_path.iterdir()] == ["store"]
+    assert Store.open(path).content_id == old.content_id
+    build_store(with_abstracts(128), tmp_path / "just", reuse=old)  # a fifth less is no drop yet
+    build_store(with_abstracts(60), tmp_path / "new")
+    build_store(with_abstracts(60), path, overwrite=True, allow_drop=True)
+    build_store(with_abstracts(80, of=99), path, overwrite=True)
+    build_store(with_abstracts(10, of=99), path, overwrite=True)  # too few to say anything
+    rows = [paper(i, citations=None, venue=None) for i in range(200)]
+    with pytest.raises(DataError, match=r"0\.0% .* have a venue, .*; 0\.0% .* citations, where it"):
+        build_store(table(rows), tmp_path / "new", overwrite=True)
+
+
+def test_a_store_that_can_not_be_read_is_replaced_without_comparing(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    build_store(with_abstracts(160), path)
+    (path / "dates.npy").unlink()
+    build_store(with_abstracts(60), path, overwrite=True)
+
+
+def test_a_store_keeps_its_venues(tmp_path: Path) -> None:
+    store = build_store(table(ROWS), tmp_path / "store")
+    assert store.venues is venues.table()
+
+
+def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
+    def parts() -> Iterator[pl.DataFrame]:
+        yield table(ROWS).papers[:1]
+        raise KeyboardInterrupt
+
+    made = table(ROWS)
+    gathered = Gathered(parts, 6, made.rejects, made.merges, made.conflicts, made.counts)
+    with pytest.raises(KeyboardInterrupt):
+        build_store(gathered, tmp_path / "store")
+    assert list(tmp_path.iterdir()) == []
