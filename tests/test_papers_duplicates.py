@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hindsight_fast.papers import duplicates
-from hindsight_fast.papers.schema import PAPER_SCHEMA
+from hindsight_fast.papers import duplicates, merging, venues
+from hindsight_fast.papers.merging import Merged
+from hindsight_fast.papers.schema import CONFLICT_SCHEMA, MERGE_SCHEMA, PAPER_SCHEMA, Role
 
 TITLE = "A study of many things"
 
@@ -21,18 +22,36 @@ def record(id: str | None, year: int | None = 2023, **facts: Any) -> dict[str, A
     row |= {"id": id, "title": TITLE, "abstract": f"Abstract {id}.", "year": year, "status": "ok"}
     if year is not None:
         row |= {"date": date(year, 1, 1), "date_precision": "year", "date_kind": "year"}
+        row["date_origin"] = "year"
     return row | facts
 
 
-def merge(*rows: dict[str, Any]) -> pl.DataFrame:
-    table = pl.DataFrame(rows, schema=PAPER_SCHEMA)
-    merged = duplicates.merge(table)
-    assert merged.papers.height + merged.n_merged == len(rows)
+def merge_all(*rows: dict[str, Any]) -> Merged:
+    """Merge records, and check what holds for any of them."""
+    roles = pl.Series("role", [row.get("role", Role.RECORD) for row in rows], dtype=pl.UInt8)
+    plain = [{name: row[name] for name in PAPER_SCHEMA} for row in rows]
+    table = pl.DataFrame(plain, schema=PAPER_SCHEMA).with_columns(roles)
+    merged = merging.merge(table, venues.table())
+    records = [row for row in rows if row.get("role", Role.RECORD) <= Role.OLD]
+    n_records = sum(row.get("n_records") or 1 for row in records)
+    assert merged.papers.height + merged.n_merged == n_records
+    assert merged.papers["n_records"].sum() == n_records
     assert merged.papers["id"].is_unique().all() and not merged.papers["id"].null_count()
-    assert merged.papers["id"].is_sorted()
-    backwards = duplicates.merge(table[list(range(table.height))[::-1]])
-    assert backwards.papers.equals(merged.papers)
-    return merged.papers
+    assert merged.papers["id"].is_sorted() and merged.merges["id"].is_sorted()
+    for found, schema in (
+        (merged.papers, PAPER_SCHEMA),
+        (merged.merges, MERGE_SCHEMA),
+        (merged.conflicts, CONFLICT_SCHEMA),
+    ):
+        assert dict(found.schema) == schema
+    backwards = merging.merge(table[list(range(table.height))[::-1]], venues.table())
+    assert backwards.papers.equals(merged.papers) and backwards.merges.equals(merged.merges)
+    assert backwards.conflicts.equals(merged.conflicts) and backwards[3:] == merged[3:]
+    return merged
+
+
+def merge(*rows: dict[str, Any]) -> pl.DataFrame:
+    return merge_all(*rows).papers
 
 
 PREPRINT: dict[str, Any] = {"venue": "arXiv", "arxiv_id": "2301.00001"}
@@ -44,6 +63,11 @@ ONE: dict[str, tuple[dict[str, Any], ...]] = {
     "title but for the marker": (record("a"), record("b", title=f"[RETRACTED] {TITLE}")),
     "doi": (record("a", doi="10.1145/x"), record("b", 2010, doi="10.1145/x", title="Other words")),
     "arxiv id": (record("a", **PREPRINT), record("b", 2010, **PREPRINT, title="Other words")),
+    "corpus id": (
+        record("a", corpus_id=7),
+        record("b", 2010, corpus_id=7, title="Other words", authors=["Cy Dee"]),
+    ),
+    "id with our suffix and title": (record("a~0123456789ab"), record("a", 2010)),
     "id and title": (record("a"), record("a", 2010, abstract="Other words")),
     "undated, same abstract": (record("a", abstract="Same."), record("b", None, abstract="Same.")),
     "same authors": (record("a", authors=["Ada Bee", "C D"]), record("b", authors=["Bee, A."])),
@@ -69,6 +93,12 @@ TWO: dict[str, tuple[dict[str, Any], ...]] = {
     "doi of a volume": (
         record("a", doi="10.1145/x", title="First words", authors=["Ada Bee"]),
         record("b", doi="10.1145/x", title="Other words", authors=["Cy Dee"]),
+    ),
+    "doi of a volume, from two sources": (
+        record("a", doi="10.1145/x", title="First words", authors=["Ada Bee"]),
+        record("b", doi="10.1145/x", title="First words", authors=["Bee, A."]),
+        record("c", doi="10.1145/x", title="Other words", authors=["Cy Dee"]),
+        record("d", doi="10.1145/x", title="Other words", authors=["Cy Dee"]),
     ),
     "other title": (record("a"), record("b", title="A study of few things")),
     "two years apart": (record("a", 2022), record("b", 2024)),
@@ -120,8 +150,9 @@ def test_too_many_of_a_kind_are_not_one() -> None:
     assert merge(*at_most).height == 1
     too_many = [record(f"p{i:02}") for i in range(duplicates.LARGEST + 1)]
     assert merge(*too_many).height == len(too_many)
-    volume = [{**row, "doi": "10.1145/v", "title": f"T {row['id']}"} for row in too_many]
-    assert merge(*volume).height == len(volume)
+    for shared in ({"doi": "10.1145/v"}, {"arxiv_id": "2301.00001"}, {"corpus_id": 7}):
+        rows = [{**row, **shared, "title": f"T {row['id']}"} for row in too_many]
+        assert merge(*rows).height == len(rows)
 
 
 def test_what_the_one_paper_says() -> None:
@@ -149,6 +180,57 @@ def test_what_the_one_paper_says() -> None:
     assert paper["abstract"] == "A longer abstract of it."
 
 
+def test_what_became_of_which_record() -> None:
+    """Each value of a merged paper stands in the record that is named for it."""
+    rng = random.Random(4)
+    rows = [
+        record(
+            f"p{i}",
+            rng.randrange(2021, 2024),
+            title=f"Title of {rng.randrange(20)}",
+            abstract=rng.choice([None, "Short.", f"A longer abstract {i}."]),
+            venue=rng.choice([None, "CVPR", "arXiv", "SIGIR"]),
+            citations=rng.choice([None, 1, 7, 90]),
+            citations_source=f"count of {i}",
+            citations_dated=rng.choice([None, f"2023:{i}"]),
+            corpus_id=rng.choice([None, i]),
+            doi=rng.choice([None, f"10.1145/{rng.randrange(300)}"]),
+            revised=rng.choice([None, date(2024, 1, 1 + i % 28)]),
+            topics=rng.choice([None, [], ["A"], ["A", "B"]]),
+            status=rng.choice(["ok", "ok", "title_only", "withdrawn", "paratext", "stub"]),
+            source=rng.choice(["here", "there"]),
+            role=rng.choice([Role.RECORD, Role.RECORD, Role.LEFT_OUT, Role.DATED]),
+            tldr=f"In short {i}",
+        )
+        for i in range(90)
+    ]
+    merged = merge_all(*rows)
+    known = {f"{row['source']} {row['id']}": row for row in rows}
+    papers = {paper["id"]: paper for paper in merged.papers.to_dicts()}
+    assert merged.merges.height > 10 and max(map(len, merged.merges["records"])) >= 4
+    told = merged.merges.to_dicts()
+    for line in told:
+        paper = papers[line["id"]]
+        records: list[dict[str, Any]] = [known[name] for name in line["records"]]
+        witness = [one["role"] > Role.OLD for one in records]
+        assert witness == sorted(witness) and not witness[0]
+        for name in MERGE_SCHEMA.keys() - {"id", "records"}:
+            if line[name] is None:
+                assert paper[name] is None
+                continue
+            winner = records[line[name]]
+            assert winner[name] == paper[name], name
+            allowed = {"date", "doi", "arxiv_id", "status"}
+            assert name in allowed or winner["role"] <= Role.OLD, name
+        assert paper["date"] == min(one["date"] for one in records)
+        own = [one for one in records if one["role"] <= Role.OLD]
+        assert paper["revised"] == max(
+            (one["revised"] for one in own if one["revised"]), default=None
+        )
+    one_record = papers.keys() - {line["id"] for line in told}
+    assert all(papers[id]["n_records"] == 1 for id in one_record)
+
+
 def test_the_count_and_its_source_stay_together() -> None:
     (paper,) = merge(
         record("a", citations=9), record("b", doi="10.1145/x", citations=3, citations_source="b")
@@ -163,6 +245,10 @@ def test_the_count_and_its_source_stay_together() -> None:
         (("withdrawn", "ok"), "withdrawn"),
         (("title_only", "ok"), "ok"),
         (("title_only", "title_only"), "title_only"),
+        (("stub", "ok"), "ok"),
+        (("stub", "title_only"), "stub"),
+        (("paratext", "ok"), "paratext"),
+        (("paratext", "withdrawn"), "withdrawn"),
     ],
 )
 def test_status(statuses: tuple[str, str], expected: str) -> None:
@@ -171,6 +257,107 @@ def test_status(statuses: tuple[str, str], expected: str) -> None:
         for i, status in enumerate(statuses)
     ]
     assert merge(*rows)["status"].to_list() == [expected]
+
+
+def test_a_witness_tells_when_and_no_more() -> None:
+    """What was public before the cutoff under another record is known then, wherever it is."""
+    kept = record("neurips:1", abstract="Short.", venue="NeurIPS", authors=["Ada Bee"])
+    seen = record(
+        "arxiv:1", 2022, abstract="A longer abstract.", authors=["Ada Bee"], citations=9,
+        corpus_id=7, tldr="In short", venue="arXiv", arxiv_id="2209.00001", doi="10.1145/x",
+        date=date(2022, 9, 1), date_precision="month", date_kind="first_public",
+        date_origin="arxiv_id", role=Role.LEFT_OUT,
+    )  # fmt: skip
+    for role in (Role.LEFT_OUT, Role.DATED):
+        (paper,) = merge(kept, seen | {"role": role}).to_dicts()
+        dated = {name: seen[name] for name in seen if name.startswith("date")}
+        told = dated | {"arxiv_id": seen["arxiv_id"], "doi": seen["doi"], "n_records": 1}
+        assert paper == kept | told
+    (paper,) = merge(kept | {"doi": "10.1145/y"}, seen | {"status": "retracted"}).to_dicts()
+    assert (paper["doi"], paper["status"]) == ("10.1145/y", "retracted")
+    (paper,) = merge(kept, seen | {"status": "paratext"}).to_dicts()
+    assert paper["status"] == "ok"
+
+
+def test_witnesses_alone_are_no_paper() -> None:
+    seen = [record(id, role=Role.DATED) for id in "ab"]
+    assert merge(*seen).height == 0
+    assert merge(*seen, record("c", title="Another")).height == 1
+    bridge = [record("a", 2020), record("b", 2021, role=Role.LEFT_OUT)]
+    assert merge(*bridge, record("c", 2021, title="Words", arxiv_id="2101.00001")).height == 2
+    joined = record("b", 2021, role=Role.LEFT_OUT, arxiv_id="2101.00001")
+    assert (
+        merge(record("a", 2020), joined, record("c", 2021, title="W", arxiv_id="2101.00001")).height
+        == 1
+    )
+
+
+def test_a_witness_changes_no_id() -> None:
+    other = record("a", title="Something else", role=Role.DATED)
+    assert merge(record("a"), other)["id"].to_list() == ["a"]
+
+
+def test_an_older_store_keeps_its_ids() -> None:
+    old = record("z", 2022, abstract="Old words, and more of them.", citations=9, role=Role.OLD)
+    old |= {"citations_source": "s2", "tldr": "In short", "n_records": 3}
+    new = record("a", abstract="New.", doi="10.1145/x", citations=7, citations_source="s2")
+    (paper,) = merge(old, new).to_dicts()
+    assert (paper["id"], paper["n_records"], paper["citations"]) == ("z", 4, 9)
+    assert (paper["doi"], paper["abstract"]) == ("10.1145/x", old["abstract"])
+    # A newer record of the same id says all that it knows, even where that is less.
+    for same in ({"id": "z"}, {"corpus_id": 7}):
+        (paper,) = merge(old | {"corpus_id": 7}, new | same).to_dicts()
+        assert (paper["id"], paper["citations"], paper["abstract"]) == ("z", 7, "New.")
+        assert (paper["tldr"], paper["date"]) == ("In short", date(2022, 1, 1))
+    papers = merge(old, record("z", title="Something else"))
+    assert papers["id"].to_list()[0] == "z" and papers["id"].to_list()[1].startswith("z~")
+
+
+def test_an_id_of_one_paper_gets_no_suffix() -> None:
+    papers = merge(record("a", corpus_id=7), record("a", corpus_id=7, title="Its title, corrected"))
+    assert papers["id"].to_list() == ["a"]
+
+
+def _conflicts(*rows: dict[str, Any]) -> list[tuple[Any, ...]]:
+    found = merge_all(*rows).conflicts
+    return [tuple(line[name] for name in CONFLICT_SCHEMA) for line in found.to_dicts()]
+
+
+def test_conflicts_are_listed() -> None:
+    assert _conflicts(record("a"), record("b")) == []
+    assert _conflicts(record("b"), record("a", 2020)) == [
+        ("same_title", TITLE, ["a", "b"], 2, "years apart or unknown")
+    ]
+    assert _conflicts(record("a", authors=["Ada Bee"]), record("b", authors=["Ed Eff"])) == [
+        ("same_title", TITLE, ["a", "b"], 2, "first authors differ")
+    ]
+    prefaces = [record(f"p{i:02}", title="Preface") for i in range(25)]
+    first = [f"p{i:02}" for i in range(20)]
+    assert _conflicts(*prefaces) == [("generic_title", "Preface", first, 25, None)]
+    assert _conflicts(*(row | {"title": TITLE} for row in prefaces)) == [
+        ("too_many_alike", TITLE, first, 25, None)
+    ]
+    for name, value, said in (
+        ("doi", "10.1145/x", "DOI 10.1145/x"),
+        ("arxiv_id", "2301.00001", "arXiv 2301.00001"),
+        ("corpus_id", 7, "corpus id 7"),
+    ):
+        rows = [row | {"title": f"T {row['id']}", name: value} for row in prefaces]
+        assert _conflicts(*rows) == [("too_many_alike", said, first, 25, None)]
+    volume = TWO["doi of a volume"]
+    assert _conflicts(*volume) == [("volume_doi", "DOI 10.1145/x", ["a", "b"], 2, None)]
+    assert _conflicts(*(row | {"role": Role.DATED} for row in prefaces)) == []
+
+
+def test_counts_that_differ_tenfold_are_listed() -> None:
+    rows = [
+        record("a", citations=120, citations_source="s2", doi="10.1145/x"),
+        record("b", citations=12, citations_source="openalex"),
+    ]
+    assert _conflicts(*rows) == [("counts_differ", TITLE, ["a"], 2, "s2 120; openalex 12")]
+    for low, high, told in ((0, 9, 0), (0, 10, 1), (13, 120, 0), (None, 120, 0)):
+        rows[0]["citations"], rows[1]["citations"] = high, low
+        assert len(_conflicts(*rows)) == told
 
 
 def test_the_venue_that_says_most_stays() -> None:
@@ -208,11 +395,21 @@ def _graphs(n: int) -> st.SearchStrategy[tuple[int, list[tuple[int, int]]]]:
 def test_components(case: tuple[int, list[tuple[int, int]]]) -> None:
     n, pairs = case
     edges = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    assert duplicates.components(n, edges).tolist() == _groups(n, pairs)
+    rows, labels = duplicates.components(edges)
+    expected = _groups(n, pairs)
+    assert rows.tolist() == sorted({row for pair in pairs for row in pair})
+    assert labels.tolist() == [expected[row] for row in rows]
 
 
 def test_a_long_chain_is_one_component() -> None:
-    n = 3_000
-    order = np.random.default_rng(0).permutation(n).astype(np.int64)
-    edges = np.stack([order[:-1], order[1:]], axis=1)
-    assert not duplicates.components(n, edges).any()
+    """However its numbers run: at random, up and down, or halved again and again."""
+    bits = 16
+    numbers = np.arange(1 << bits)
+    halved = np.zeros_like(numbers)
+    for bit in range(bits):
+        halved |= ((numbers >> bit) & 1) << (bits - 1 - bit)
+    zigzag = np.stack(np.split(numbers, 2), axis=1).ravel()
+    million = np.random.default_rng(0).permutation(1_000_000)
+    for order in (million, zigzag, halved):
+        rows, labels = duplicates.components(np.stack([order[:-1], order[1:]], axis=1))
+        assert len(rows) == len(order) and not labels.any()

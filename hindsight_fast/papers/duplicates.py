@@ -1,11 +1,11 @@
-"""Which records are one paper, and what the one paper says.
+"""Which records are one paper.
 
 Two records are the same paper where they share
 
-- a DOI or an arXiv id (a number that more than `LARGEST` records share, or a DOI of records whose
-  titles all differ and whose known first authors do too, is no paper's own but a volume's);
+- a DOI, an arXiv id or a corpus id (a number that more than `LARGEST` records share is no paper's
+  own, nor is a DOI of several titles whose known first authors differ too: it is a volume's);
 - a normalised title and an abstract, whatever the years;
-- an id and a normalised title;
+- an id (less the suffix that tells papers apart) and a normalised title;
 - a normalised title, with years at most 1 apart, 2 if one of them is a preprint (has an arXiv id
   or stands on a preprint server). Years are
   compared with the earliest of the group, so that a title that returns every year does not chain.
@@ -13,24 +13,50 @@ Two records are the same paper where they share
   first authors differ never merge by title alone. A record without any year merges by title only
   where the abstract is the same too. Generic titles of one id need the same abstract as well.
 
-The group's date is chosen by `dates.choose`; its citations are the largest count of one record,
-with that record's source and day, never a sum; its venue is the one that says most
-(`venues.rank`); its abstract the longest; all else comes from the best record (DOI,
-venue, arXiv id, citations, then the smaller id), gaps filled from the next best. A retraction of
-one record retracts all.
+The rules look at keys (`keys_of`), never at texts, so that hashes of keys do as well: `find_groups`
+asks only for equal and unequal.
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hindsight_fast.papers import dates, identifiers, text, venues
-from hindsight_fast.papers.schema import PAPER_SCHEMA
+from hindsight_fast.papers import identifiers, text, venues
+from hindsight_fast.papers.venues import Table
 
 LARGEST: Final = 20
-"""More records than this with one title, DOI or arXiv id are no copies of one paper."""
+"""More records than this with one title, DOI, arXiv id or corpus id are no copies of one paper."""
+
+NUMBERS: Final = ("doi", "arxiv_id", "corpus_id")
+
+KEYS: Final[dict[str, pl.DataType]] = {
+    "id": pl.String(),  # less our suffix
+    "identity": pl.String(),  # with the id: the same paper (title; abstract too where generic)
+    "title": pl.String(),  # normalised
+    "abstract": pl.String(),
+    "surname": pl.String(),  # of the first author
+    "doi": pl.String(),
+    "arxiv_id": pl.String(),
+    "corpus_id": pl.Int64(),
+    "year": pl.Int32(),
+    "preprint": pl.Boolean(),
+    "generic": pl.Boolean(),  # a title that many papers have
+}
+
+SHARED: Final[dict[str, pl.DataType]] = {
+    "kind": pl.String(),  # of `conflicts.KINDS`
+    "what": pl.String(),  # doi | arxiv_id | corpus_id | title
+    "label": pl.Int64(),  # a row of those that share it
+    "row": pl.Int64(),
+    "detail": pl.String(),
+}
+
+Take = Callable[[str, Sequence[str]], Iterator[pl.DataFrame]]
+"""``take(key, others)`` yields frames with the columns ``row`` (Int64), `key` and `others`: all
+rows whose `key` is not null and that some other row has too, equal keys in one frame."""
 
 _GENERIC = (
     r"^(?:abstracts?|acknowledge?ments?|announcements?|appendix|authorindex|background|"
@@ -48,88 +74,149 @@ _GENERIC = (
 )
 
 
-class Merged(NamedTuple):
-    """Papers after merging.
+SUFFIX = rf"~[0-9a-f]{{{identifiers.ID_DIGITS}}}$"
+
+
+class Groups(NamedTuple):
+    """Which rows are one paper.
 
     Attributes
     ----------
-    papers : polars.DataFrame
-        Columns of `PAPER_SCHEMA`, ordered by id; ids are unique.
-    n_merged : int
-        Records that became part of another.
-    n_suffixed : int
-        Papers whose id belonged to several and got a suffix.
-    n_made : int
-        Records without an id, which got one.
+    rows : ndarray of int64
+        Row numbers, ascending, of those that are one paper with another.
+    labels : ndarray of int64
+        For each of them the smallest row of its group.
+    shared : polars.DataFrame
+        Columns of `SHARED`: what rows have in common that may nevertheless be several papers.
     n_too_many : int
-        Records of a title, DOI or arXiv id that more than `LARGEST` share.
+        Rows that share a title, DOI, arXiv id or corpus id with more than `LARGEST`, or the DOI
+        of a volume.
     """
 
-    papers: pl.DataFrame
-    n_merged: int
-    n_suffixed: int
-    n_made: int
+    rows: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    shared: pl.DataFrame
     n_too_many: int
 
+    def of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Find the label of each row's group; a row in none is its own."""
+        if not len(self.rows):
+            return rows
+        places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        return np.where(self.rows[places] == rows, self.labels[places], rows)
 
-def merge(papers: pl.DataFrame) -> Merged:
-    """Merge the records of each paper into one.
+
+def keys_of(papers: pl.DataFrame, table: Table) -> pl.DataFrame:
+    """Take from each record what the rules compare.
 
     Parameters
     ----------
     papers : polars.DataFrame
-        Columns of `PAPER_SCHEMA`; ids may be null or repeat. The order of rows does not matter.
+        n rows, columns of `PAPER_SCHEMA`; ids are not null.
+    table : Table
+        Tells preprint servers.
 
     Returns
     -------
-    Merged
+    polars.DataFrame
+        n rows, columns of `KEYS`.
     """
-    papers, n_made = identifiers.fill_missing(papers)
-    keys = text.title_key(papers["title"])
-    identity = keys.fill_null(papers["title"])
-    generic = keys.str.contains(_GENERIC).fill_null(True)
-    identity = identity.zip_with(~generic, identity + "\n" + papers["abstract"].fill_null(""))
-    keyed = papers.with_columns(key=keys, identity=identity)
-    keyed, n_suffixed = identifiers.tell_apart(keyed, "identity")
-    edges, n_too_many = _edges(keyed)
-    groups = components(keyed.height, edges)
-    size = pl.Series(np.bincount(groups, minlength=keyed.height)[groups])
-    plain = keyed.select(list(PAPER_SCHEMA))
-    together = plain.with_columns(group=pl.Series(groups)).filter(size > 1)
-    merged = pl.concat([plain.filter(size == 1), _one_each(together)]).sort("id")
-    return Merged(merged, papers.height - merged.height, n_suffixed, n_made, n_too_many)
+    titles = text.title_key(papers["title"])
+    generic = titles.str.contains(_GENERIC).fill_null(True)
+    identity = titles.fill_null(papers["title"])
+    with_abstract = (
+        identity.filter(generic) + "\n" + papers["abstract"].filter(generic).fill_null("")
+    )
+    preprint = venues.is_preprint(papers["venue"], table)
+    preprint |= (papers["kind"] == "preprint").fill_null(False) | papers["arxiv_id"].is_not_null()
+    return papers.select(
+        pl.col("id").str.replace(SUFFIX, ""),
+        identity.scatter(generic.arg_true(), with_abstract).alias("identity"),
+        titles.alias("title"),
+        "abstract",
+        _surname(papers["authors"]).alias("surname"),
+        *NUMBERS,
+        pl.coalesce(pl.col("date").dt.year(), "year").alias("year"),
+        preprint.alias("preprint"),
+        generic.alias("generic"),
+    )
 
 
-def _edges(papers: pl.DataFrame) -> tuple[NDArray[np.int64], int]:
-    """Pairs of row numbers that are the same paper, and how many rows shared too much."""
-    rows = papers.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
+def find_groups(take: Take) -> Groups:
+    """Find the rows that are one paper.
+
+    Parameters
+    ----------
+    take : callable
+        Gives the keys (`KEYS`), or hashes of them, see `Take`.
+
+    Returns
+    -------
+    Groups
+    """
     pairs: list[NDArray[np.int64]] = []
-    too_many = 0
-    for name in ("doi", "arxiv_id"):
-        having = rows.drop_nulls(name).select("row", name, "key", "authors")
-        if name == "doi":
-            of_volume = _of_volume(having)
-            too_many += int(of_volume.sum())
-            having = having.filter(~of_volume)
-        shared = having.filter(pl.len().over(name).is_between(2, LARGEST))
-        too_many += having.filter(pl.len().over(name) > LARGEST).height
-        pairs.append(_stars(shared, [name]))
-    pairs.append(_stars(rows.select("row", "id", "identity"), ["id", "identity"]))
-    titled = _by_title(rows)
-    too_many += titled.filter(pl.len().over("key") > LARGEST).height
-    titled = titled.filter(pl.len().over("key") <= LARGEST)
-    pairs.append(_by_year(titled.drop_nulls("year")))
-    pairs.append(_stars(titled.drop_nulls("abstract"), ["key", "abstract"]))
-    return np.concatenate(pairs), too_many
+    shared: list[pl.DataFrame] = []
+    for name in NUMBERS:
+        for rows in take(name, ["title", "surname"] if name == "doi" else []):
+            if name == "doi":
+                volume = _of_volume(rows)
+                shared.append(_shared("volume_doi", name, rows.filter(volume), [name]))
+                rows = rows.filter(~volume)
+            few, many = _split(rows, [name])
+            shared.append(_shared("too_many_alike", name, many, [name]))
+            pairs.append(_stars(few, [name]))
+    for rows in take("identity", ["id"]):
+        pairs.append(_stars(rows, ["identity", "id"]))
+    titled: list[pl.DataFrame] = []
+    for rows in take("title", ["generic", "abstract", "surname", "year", "preprint"]):
+        generic = rows.filter("generic")
+        shared.append(_shared("generic_title", "title", generic, ["title"]))
+        few, many = _split(_with_author(rows.filter(~pl.col("generic"))), ["title", "who"])
+        shared.append(_shared("too_many_alike", "title", many, ["title", "who"]))
+        pairs.append(_by_year(few.drop_nulls("year")))
+        pairs.append(_stars(few.drop_nulls("abstract"), ["title", "who", "abstract"]))
+        titled.append(few.select("row", "disputed", label=pl.col("row").first().over("title")))
+    found = components(_stacked(pairs))
+    alike = pl.concat([pl.DataFrame(schema=SHARED), *shared])
+    n_too_many = alike.filter(pl.col("kind") != "generic_title").height
+    groups = Groups(*found, alike, n_too_many)
+    return groups._replace(shared=pl.concat([alike, *(_apart(few, groups) for few in titled)]))
 
 
-def _of_volume(having: pl.DataFrame) -> pl.Series:
-    """Tell which DOIs are a volume's: every title is another, and so are known first authors."""
-    of_doi = having.with_columns(surname=_surname(having["authors"]))
-    n_titles = pl.col("key").n_unique().over("doi")
+def _stacked(pairs: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate([np.empty((0, 2), dtype=np.int64), *pairs])
+
+
+def _split(rows: pl.DataFrame, by: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows whose key at most `LARGEST` have, and the others."""
+    many = rows.select(pl.len().over(by) > LARGEST).to_series()
+    return rows.filter(~many), rows.filter(many)
+
+
+def _shared(kind: str, what: str, rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+    return rows.select(
+        kind=pl.lit(kind),
+        what=pl.lit(what),
+        label=pl.col("row").first().over(by),
+        row="row",
+        detail=pl.lit(None, dtype=pl.String),
+    )
+
+
+def _of_volume(rows: pl.DataFrame) -> pl.Series:
+    """Tell which DOIs are a volume's: several titles, each of which has first authors of its own.
+
+    Where every record has another title, it is enough that not all first authors are the same.
+    """
+    n_titles = pl.col("title").n_unique().over("doi")
     n_authors = pl.col("surname").drop_nulls().n_unique().over("doi")
-    volume = (pl.len().over("doi") > 1) & (n_titles == pl.len().over("doi")) & (n_authors > 1)
-    return of_doi.select(volume.alias("volume"))["volume"]
+    counted = rows.with_columns(
+        one_of_many=n_titles == pl.len().over("doi"),
+        several=(n_titles > 1) & (n_authors > 1),
+        meant=pl.col("title").n_unique().over("doi", "surname"),
+    )
+    own = pl.when(pl.col("surname").is_not_null()).then("meant").max().over("doi") == 1
+    return counted.select(volume=pl.col("several") & (pl.col("one_of_many") | own))["volume"]
 
 
 def _stars(rows: pl.DataFrame, by: list[str]) -> NDArray[np.int64]:
@@ -138,26 +225,47 @@ def _stars(rows: pl.DataFrame, by: list[str]) -> NDArray[np.int64]:
     return pairs.filter(pl.col("row") != pl.col("first")).to_numpy()
 
 
-def _by_title(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows that may merge by title: row, key (with the first author where they differ), year."""
-    key = pl.col("key")
-    preprint = venues.is_preprint(rows["venue"], venues.table()) | (
-        rows["kind"] == "preprint"
-    ).fill_null(False)
-    preprint |= rows["arxiv_id"].is_not_null()
-    titled = rows.select(
-        "row",
-        "key",
-        "abstract",
-        year=pl.coalesce(pl.col("date").dt.year(), "year"),
-        preprint=preprint,
-        surname=_surname(rows["authors"]),
-    ).filter(key.is_not_null() & ~key.str.contains(_GENERIC))
-    titled = titled.filter(pl.len().over("key") > 1)
-    disputed = pl.col("surname").drop_nulls().n_unique().over("key") > 1
-    return titled.with_columns(
-        key=pl.when(disputed).then(pl.format("{} {}", "key", "surname")).otherwise("key")
-    ).drop_nulls("key")
+def _with_author(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add ``who``, the first author where those of a title differ, and drop who is unknown then."""
+    disputed = pl.col("surname").drop_nulls().n_unique().over("title") > 1
+    rows = rows.with_columns(disputed=disputed).filter(
+        ~pl.col("disputed") | pl.col("surname").is_not_null()
+    )
+    return rows.with_columns(who=pl.when("disputed").then("surname"))
+
+
+def _by_year(rows: pl.DataFrame) -> NDArray[np.int64]:
+    """Pair rows of one title (and author) whose years agree with the earliest of them."""
+    by = ["title", "who"]
+    span = pl.col("year").max().over(by) - pl.col("year").min().over(by)
+    rows = rows.select("row", *by, "year", "preprint", span=span)
+    pairs = [_stars(rows.filter(pl.col("span") <= 1), by)]
+    # Titles that come back over the years, few. In each round the earliest row takes those near
+    # it. Of one year preprints come first, so that what is near stands together.
+    left = rows.filter(pl.col("span") > 1).sort("year", pl.col("preprint").not_())
+    while left.height:
+        first = pl.col("row", "year", "preprint").first().over(by).name.suffix("_first")
+        limit = pl.when(pl.col("preprint") | pl.col("preprint_first")).then(2).otherwise(1)
+        near = pl.col("year") - pl.col("year_first") <= limit
+        left = left.select("row", *by, "year", "preprint", first).with_columns(near=near)
+        found = left.filter(pl.col("near") & (pl.col("row") != pl.col("row_first")))
+        pairs.append(found.select("row", "row_first").to_numpy())
+        left = left.filter(~pl.col("near")).select("row", *by, "year", "preprint")
+    return _stacked(pairs)
+
+
+def _apart(titled: pl.DataFrame, groups: Groups) -> pl.DataFrame:
+    """Rows of `SHARED`: titles that are several papers, though none of the other reasons holds."""
+    group = pl.Series("group", groups.of(titled["row"].to_numpy()))
+    apart = titled.with_columns(group).filter(pl.col("group").n_unique().over("label") > 1)
+    reason = pl.when("disputed").then(pl.lit("first authors differ"))
+    return apart.select(
+        kind=pl.lit("same_title"),
+        what=pl.lit("title"),
+        label="label",
+        row="row",
+        detail=reason.otherwise(pl.lit("years apart or unknown")),
+    )
 
 
 def _surname(authors: pl.Series) -> pl.Series:
@@ -169,102 +277,32 @@ def _surname(authors: pl.Series) -> pl.Series:
     return text.title_key(word)
 
 
-def _by_year(titled: pl.DataFrame) -> NDArray[np.int64]:
-    """Pair rows of one title whose years agree."""
-    preprints_first = pl.col("preprint").not_()
-    titled = titled.sort("key", "year", preprints_first)  # so that the order of rows is no matter
-    span = pl.col("year").max().over("key") - pl.col("year").min().over("key")
-    close = titled.filter(span <= 1)
-    pairs = [_stars(close, ["key"])]
-    anchor: tuple[str, int, bool, int] | None = None
-    found: list[tuple[int, int]] = []
-    for key, year, preprint, row in (
-        titled.filter(span > 1).select("key", "year", "preprint", "row").iter_rows()
-    ):  # few: titles that come back over the years
-        limit = 2 if preprint or (anchor is not None and anchor[2]) else 1
-        if anchor is None or anchor[0] != key or year - anchor[1] > limit:
-            anchor = (key, year, preprint, row)
-        else:
-            found.append((row, anchor[3]))
-    pairs.append(np.array(found, dtype=np.int64).reshape(-1, 2))
-    return np.concatenate(pairs)
+def components(pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find connected components.
 
+    Parameters
+    ----------
+    pairs : ndarray of shape (m, 2), int64
+        Row numbers that belong together.
 
-def components(n: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find the smallest row number of each row's connected component, by label propagation."""
-    labels = np.arange(n, dtype=np.int64)
-    left, right = edges[:, 0], edges[:, 1]
+    Returns
+    -------
+    rows : ndarray of int64
+        Those that occur, ascending.
+    labels : ndarray of int64
+        For each of them the smallest row of its component.
+    """
+    rows, places = np.unique(pairs, return_inverse=True)
+    left, right = places.reshape(-1, 2).T
+    root = np.arange(len(rows))
+    # Each root takes hold of the smallest root beside it; of a connected lot at most half are
+    # left after two rounds, whatever its shape.
     while True:
-        before = labels.copy()
-        lower = np.minimum(labels[left], labels[right])
-        np.minimum.at(labels, left, lower)
-        np.minimum.at(labels, right, lower)
-        labels = labels[labels]
-        if np.array_equal(labels, before):
-            return labels
-
-
-def _one_each(papers: pl.DataFrame) -> pl.DataFrame:
-    """Merge each group (column ``group``) of several records into one row of `PAPER_SCHEMA`."""
-    ranked = _best_first(papers)
-    group = ranked.group_by("group", maintain_order=True)
-    cited = _top_of(ranked, pl.col("citations"), pl.col("citations_as_of"))
-    placed = _top_of(ranked, pl.col("place"))
-    longest = _top_of(ranked, pl.col("abstract").str.len_bytes())
-    dated = _dates(ranked)
-    taken = {
-        "citations": cited, "citations_source": cited, "citations_as_of": cited,
-        "venue": placed, "abstract": longest,
-        "date": dated, "date_precision": dated, "date_kind": dated, "date_origin": dated,
-        "n_records": group.agg(pl.col("n_records").sum()),
-        "status": group.agg(_status()),
-    }  # fmt: skip
-    out = group.agg(pl.all().drop_nulls().first()).drop(taken)
-    for name, frame in taken.items():
-        out = out.join(frame.select("group", name), on="group", how="left", maintain_order="left")
-    return out.select(pl.col(name).cast(dtype) for name, dtype in PAPER_SCHEMA.items())
-
-
-def _best_first(papers: pl.DataFrame) -> pl.DataFrame:
-    """Order the records of each group from the best; all columns decide, never the rows' order."""
-    return papers.with_columns(place=venues.rank(papers["venue"], venues.table())).sort(
-        pl.col("group"),
-        pl.col("doi").is_not_null(),
-        "place",
-        pl.col("arxiv_id").is_not_null(),
-        pl.col("citations").is_not_null(),
-        pl.col("id"),
-        *(pl.col(name) for name in PAPER_SCHEMA if name not in ("id", "authors", "topics")),
-        pl.col("authors").list.join("\n"),
-        pl.col("topics").list.join("\n"),
-        descending=[False, True, True, True, True, False] + [False] * (len(PAPER_SCHEMA) - 1),
-        nulls_last=True,
-    )
-
-
-def _dates(ranked: pl.DataFrame) -> pl.DataFrame:
-    evidence = ranked.drop_nulls("date").select(
-        pl.col("group").cast(pl.Int64),
-        start="date",
-        precision="date_precision",
-        kind="date_kind",
-        origin="date_origin",
-    )
-    names = {"start": "date"} | {name: f"date_{name}" for name in ("precision", "kind", "origin")}
-    return dates.choose(evidence).rename(names)
-
-
-def _status() -> pl.Expr:
-    """One retraction or withdrawal is enough; one abstract is, too."""
-    status = pl.col("status")
-    decisive = [
-        pl.when((status == value).any()).then(pl.lit(value))
-        for value in ("retracted", "withdrawn", "ok")
-    ]
-    return pl.coalesce(*decisive, pl.lit("title_only")).alias("status")
-
-
-def _top_of(ranked: pl.DataFrame, *by: pl.Expr) -> pl.DataFrame:
-    """Row of each group with the largest `by`; ties go to the better record."""
-    order = ranked.sort(*by, descending=True, nulls_last=True, maintain_order=True)
-    return order.unique("group", keep="first", maintain_order=True)
+        left, right = root[left], root[right]
+        apart = left != right
+        if not apart.any():
+            return rows, rows[root]
+        left, right = left[apart], right[apart]
+        np.minimum.at(root, np.maximum(left, right), np.minimum(left, right))
+        while not np.array_equal(root, above := root[root]):
+            root = above

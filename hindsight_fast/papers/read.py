@@ -10,7 +10,8 @@ from typing import NamedTuple
 import polars as pl
 
 from hindsight_fast.errors import DataError, UsageError
-from hindsight_fast.papers import duplicates, readers, venues
+from hindsight_fast.papers import readers, venues
+from hindsight_fast.papers.merging import Merged, merge
 from hindsight_fast.papers.options import COLUMNS, MAX_BAD, Options
 from hindsight_fast.papers.readers import streams
 from hindsight_fast.papers.records import clean
@@ -69,7 +70,7 @@ def read_papers(
         ``n_retracted``, ``n_withdrawn``, ``n_undated``, ``n_citations``, ``n_venues`` (papers
         with known citations, a venue of the table), ``n_venues_unlisted`` (a venue that the table
         lacks), ``ids_suffixed``, ``ids_made``, ``too_many_alike``
-        (see `duplicates.Merged`) and ``malformed_<column>``.
+        (see `merging.Merged`) and ``malformed_<column>``.
 
     Raises
     ------
@@ -106,12 +107,14 @@ def read_table(sources: Sequence[Path], options: Options) -> PaperTable:
     rejects = _together([frame for file in files for frame in file.rejects], REJECT_SCHEMA)
     malformed = sum((file.malformed for file in files), Counter[str]())
     n_in = papers.height + rejects.height
-    merged = duplicates.merge(papers)
+    merged = merge(papers, options.venues)
     return PaperTable(
         papers=merged.papers,
         rejects=rejects.sort("file", "line"),
         counts=_counts(n_in, rejects.height, merged, malformed),
         ignored=tuple(sorted(columns - {*COLUMNS, *mapping.values()})),
+        merges=merged.merges,
+        conflicts=merged.conflicts,
     )
 
 
@@ -174,9 +177,7 @@ def _together(frames: list[pl.DataFrame], schema: dict[str, pl.DataType]) -> pl.
     return pl.concat([pl.DataFrame(schema=schema), *frames])
 
 
-def _counts(
-    n_in: int, n_rejects: int, merged: duplicates.Merged, malformed: Counter[str]
-) -> dict[str, int]:
+def _counts(n_in: int, n_rejects: int, merged: Merged, malformed: Counter[str]) -> dict[str, int]:
     papers = merged.papers
     status = papers["status"]
     known = venues.is_known(papers["venue"], venues.table())

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Final
 
 import polars as pl
@@ -40,6 +41,37 @@ PAPER_SCHEMA: dict[str, pl.DataType] = {
     "n_records": pl.Int32(),  # of the sources, that became this paper
 }
 """Every paper has every column; null is unknown. Rows whose status is not ok stay out of pools."""
+
+
+class Role(IntEnum):
+    """What a record is to the papers of a build (column ``role``, UInt8, beside `PAPER_SCHEMA`)."""
+
+    RECORD = 0
+    OLD = 1
+    """A paper of an older store: its id stays; newer records of the same id say the rest."""
+    LEFT_OUT = 2
+    """A witness that a condition left out: it helps to find which records are one paper, and
+    gives date, arXiv id, DOI and retraction to it, but no more; alone it is no paper."""
+    DATED = 3
+    """A witness from a file that was given for its dates."""
+
+
+WITNESS_FACTS: Final = frozenset(
+    [
+        "id",
+        "source",
+        "doi",
+        "arxiv_id",
+        "corpus_id",
+        "status",
+        "date",
+        "date_precision",
+        "date_kind",
+        "date_origin",
+        "n_records",
+    ]
+)
+"""Columns of a witness that are looked at; the others are null where witnesses are merged."""
 
 REJECT_SCHEMA: dict[str, pl.DataType] = {
     "file": pl.String(),

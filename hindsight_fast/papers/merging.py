@@ -1,0 +1,357 @@
+"""Records of one paper to the one paper, and which record each of its values comes from.
+
+The paper's date is chosen by `dates.choose`; its citations are the largest count of one record,
+with that record's source and day, never a sum; its venue is the one that says most
+(`venues.rank`); its abstract the longest, a stub only where there is no other; it was revised when
+the last of the records says so; all else comes from the best record (DOI, venue, arXiv id,
+citations, then the smaller id), gaps filled from the next best. A retraction of one record
+retracts all. A witness (`Role`) gives its date, its retraction and, where no record has one, its
+DOI and arXiv id.
+
+The id of a paper of an older store stays. Where a newer record has its id or corpus id, the rest
+of the old paper fills gaps only.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hindsight_fast.papers import conflicts, dates, duplicates, identifiers, venues
+from hindsight_fast.papers.schema import MERGE_SCHEMA, PAPER_SCHEMA, WITNESS_FACTS, Role
+from hindsight_fast.papers.venues import Table
+
+STATUSES: Final = ("retracted", "withdrawn", "paratext", "ok", "stub", "title_only")
+"""Of several the first counts."""
+
+OF_WITNESSES: Final = STATUSES[:2]
+"""What a witness may say of a paper."""
+
+NAMED: Final[dict[str, pl.DataType]] = {
+    "group": pl.Int64(),  # a number of the paper's own
+    "identity": pl.String(),  # as in `duplicates.KEYS`, of the record that its id comes from
+    "pinned": pl.Boolean(),  # the id is one of an older store and stays
+}
+"""Columns of a merged paper besides `PAPER_SCHEMA`."""
+
+_DATED = ("group", "date", "date_precision", "date_kind", "date_origin")
+
+_IS_RECORD = pl.col("role") <= Role.OLD
+
+
+class Merged(NamedTuple):
+    """Papers after merging.
+
+    Attributes
+    ----------
+    papers : polars.DataFrame
+        Columns of `PAPER_SCHEMA`, ordered by id; ids are unique.
+    merges : polars.DataFrame
+        Columns of `MERGE_SCHEMA`, ordered by id.
+    conflicts : polars.DataFrame
+        Columns of `CONFLICT_SCHEMA`.
+    n_merged : int
+        Records that became part of another; witnesses don't count.
+    n_suffixed : int
+        Papers whose id belonged to several and got a suffix.
+    n_made : int
+        Records without an id, which got one; witnesses don't count.
+    n_too_many : int
+        See `duplicates.Groups`.
+    """
+
+    papers: pl.DataFrame
+    merges: pl.DataFrame
+    conflicts: pl.DataFrame
+    n_merged: int
+    n_suffixed: int
+    n_made: int
+    n_too_many: int
+
+
+class Each(NamedTuple):
+    """Papers made of several records each.
+
+    Attributes
+    ----------
+    papers : polars.DataFrame
+        Columns of `NAMED` and `PAPER_SCHEMA`, ordered by group.
+    merges : polars.DataFrame
+        ``group`` and the columns of `MERGE_SCHEMA` but for ``id``.
+    counts : polars.DataFrame
+        ``group``, ``n`` and ``detail``: papers of which records count citations tenfold apart.
+    """
+
+    papers: pl.DataFrame
+    merges: pl.DataFrame
+    counts: pl.DataFrame
+
+
+def merge(papers: pl.DataFrame, table: Table) -> Merged:
+    """Merge the records of each paper into one, all in memory.
+
+    Parameters
+    ----------
+    papers : polars.DataFrame
+        Columns of `PAPER_SCHEMA` and ``role`` (`Role`, UInt8; all are records where it is
+        missing). Ids may be null or repeat. The order of rows does not matter.
+    table : Table
+        Tells how much a venue's name says.
+
+    Returns
+    -------
+    Merged
+    """
+    papers, n_made = prepared(papers)
+    keys = duplicates.keys_of(papers, table).with_row_index("row")
+    keys = keys.with_columns(pl.col("row").cast(pl.Int64))
+    groups = duplicates.find_groups(lambda key, others: iter([shared_rows(keys, key, others)]))
+    group = pl.Series("group", groups.of(np.arange(papers.height)))
+    records = narrowed(papers).with_columns(keys["identity"], group)
+    several = records["group"].is_duplicated()
+    each = one_each(records.filter(several), table)
+    alone = records.filter(~several & _IS_RECORD).with_columns(pinned=pl.col("role") == Role.OLD)
+    named, n_suffixed = tell_apart(pl.concat([alone.select(each.papers.columns), each.papers]))
+
+    def texts(what: str, rows: pl.Series) -> pl.Series:
+        if what != "title":
+            return records[what].gather(rows).cast(pl.String)
+        titles = named.select(pl.col("group").alias("row"), "title")
+        return rows.alias("row").to_frame().join(titles, on="row", maintain_order="left")["title"]
+
+    ids = named.select("group", "id")
+    shared = groups.shared.with_columns(group.gather(groups.shared["row"]))
+    apart = each.counts.join(named.select("group", "id", "title"), on="group")
+    return Merged(
+        named.select(list(PAPER_SCHEMA)).sort("id"),
+        each.merges.join(ids, on="group").select(list(MERGE_SCHEMA)).sort("id"),
+        conflicts.ordered(conflicts.listed(shared, ids, texts), conflicts.of_counts(apart)),
+        int(records.filter(_IS_RECORD)["n_records"].sum()) - named.height,
+        n_suffixed,
+        n_made,
+        groups.n_too_many,
+    )
+
+
+def prepared(papers: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Give every record an id, a role and a number of records; also count the ids made."""
+    if "role" not in papers.columns:
+        papers = papers.with_columns(role=pl.lit(Role.RECORD, dtype=pl.UInt8))
+    n_made = papers.filter(_IS_RECORD)["id"].null_count()
+    papers, _ = identifiers.fill_missing(papers)
+    return papers.with_columns(pl.col("n_records").fill_null(1)), n_made
+
+
+def narrowed(papers: pl.DataFrame) -> pl.DataFrame:
+    """Drop what a witness does not tell."""
+    if papers["role"].max() in (None, Role.RECORD, Role.OLD):
+        return papers
+    return papers.with_columns(
+        pl.when(_IS_RECORD).then(name).alias(name)
+        for name in PAPER_SCHEMA
+        if name not in WITNESS_FACTS
+    )
+
+
+def shared_rows(keys: pl.DataFrame, key: str, others: Sequence[str]) -> pl.DataFrame:
+    """Rows whose `key` is shared, see `duplicates.Take`."""
+    shared = pl.col(key).is_not_null() & pl.col(key).is_duplicated()
+    return keys.filter(shared).select("row", key, *others)
+
+
+def tell_apart(papers: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Give ids that several papers have a suffix, but for the pinned; also count the papers.
+
+    Parameters
+    ----------
+    papers : polars.DataFrame
+        With ``id``, ``identity`` and ``pinned``.
+    """
+    renamed, _ = identifiers.tell_apart(papers.select("id", "identity"), "identity")
+    ids = papers["id"].zip_with(papers["pinned"], renamed["id"])
+    return papers.with_columns(ids), int((ids != papers["id"]).sum())
+
+
+def one_each(records: pl.DataFrame, table: Table) -> Each:
+    """Merge each group of several records into one paper; a group of witnesses alone is none.
+
+    Parameters
+    ----------
+    records : polars.DataFrame
+        Columns of `PAPER_SCHEMA`, ``role``, ``identity`` and ``group`` (Int64); witnesses are
+        `narrowed`.
+    table : Table
+
+    Returns
+    -------
+    Each
+    """
+    ranked = _best_first(records.filter(_IS_RECORD.any().over("group")), table)
+    ranked = _with_chosen_date(ranked)
+    pick = _Pick(ranked)
+    known = {name: _IS_RECORD & pl.col(name).is_not_null() for name in PAPER_SCHEMA}
+    named = pick.first(pl.col("role") == Role.OLD, _IS_RECORD)
+    cited = pick.top(known["citations"], "citations", "citations_as_of")
+    dated = pick.first(pl.col("dated"))
+    at = {name: pick.first(expression) for name, expression in known.items()} | {
+        "id": named,
+        "abstract": pick.top(known["abstract"], "not_stub", "abstract_bytes"),
+        "venue": pick.top(known["venue"], "place"),
+        "date": dated,
+        "date_precision": dated,
+        "date_kind": dated,
+        "date_origin": dated,
+        "revised": pick.top(known["revised"], "revised"),
+        "citations": cited,
+        "citations_source": cited,
+        "citations_as_of": cited,
+        "citations_dated": pick.top(known["citations_dated"], "citations"),
+        "doi": pick.first(pl.col("doi").is_not_null()),
+        "arxiv_id": pick.first(pl.col("arxiv_id").is_not_null()),
+        "topics": pick.top(known["topics"], "n_topics"),
+        "status": pick.first(*_statuses()),
+    }
+    values = {name: pick.values(name, at[name]) for name in PAPER_SCHEMA}
+    values["n_records"] = pick.summed("n_records")
+    of_id = {
+        "group": pick.values("group", named),
+        "identity": pick.values("identity", named),
+        "pinned": pick.values("role", named) == Role.OLD,
+    }
+    ranks = {
+        name: pick.ranks(at[name], values[name]) for name in MERGE_SCHEMA if name in PAPER_SCHEMA
+    }
+    written = pl.concat_str("source", "id", separator=" ", ignore_nulls=True)
+    names = ranked.group_by("group", maintain_order=True).agg(records=written)
+    return Each(
+        pl.DataFrame(of_id | values, schema=NAMED | PAPER_SCHEMA),
+        names.with_columns(**{name: rank for name, rank in ranks.items() if name != "id"}),
+        _counts_apart(ranked),
+    )
+
+
+class _Pick:
+    """Choices of one record per group: row numbers, -1 where there is none.
+
+    Parameters
+    ----------
+    ranked : polars.DataFrame
+        n rows, groups together, the best record of each first; ``fresh`` is False where a record
+        gives way to all others.
+    """
+
+    def __init__(self, ranked: pl.DataFrame) -> None:
+        self._ranked = ranked.with_columns(at=pl.int_range(pl.len()))
+        groups = ranked["group"].to_numpy()
+        self._starts = np.flatnonzero(np.diff(groups, prepend=-1))
+        self._groups = groups[self._starts]
+
+    def first(self, *wanted: pl.Expr) -> NDArray[np.int64]:
+        """First record of which an expression holds, of the first expression that holds at all."""
+        chosen = np.full(len(self._starts), -1)
+        for expression in wanted:
+            mask = self._ranked.select(expression.fill_null(False)).to_series().to_numpy()
+            rows = np.where(mask, np.arange(len(mask)), len(mask))
+            rows = np.minimum.reduceat(rows, self._starts)
+            chosen = np.where((chosen < 0) & (rows < len(mask)), rows, chosen)
+        return chosen
+
+    def top(self, wanted: pl.Expr, *by: str) -> NDArray[np.int64]:
+        """Record of those wanted with the largest `by`; ties go to the better record."""
+        rows = self._ranked.filter(wanted).select("at", "group", "fresh", *by)
+        rows = rows.sort("fresh", *by, descending=True, nulls_last=True, maintain_order=True)
+        rows = rows.unique("group", keep="first", maintain_order=True)
+        chosen = np.full(len(self._starts), -1)
+        chosen[np.searchsorted(self._groups, rows["group"].to_numpy())] = rows["at"].to_numpy()
+        return chosen
+
+    def values(self, name: str, rows: NDArray[np.int64]) -> pl.Series:
+        """Take the values of a column, one per group."""
+        places = pl.Series(rows)
+        return self._ranked[name].gather(places.set(places < 0, None))
+
+    def ranks(self, rows: NDArray[np.int64], values: pl.Series) -> pl.Series:
+        """Places within their groups, null where there is no value."""
+        places = pl.Series(rows - self._starts, dtype=pl.Int32)
+        return places.set(values.is_null(), None)
+
+    def summed(self, name: str) -> pl.Series:
+        """Sum a column over the records of each group, witnesses left out."""
+        values = self._ranked.select(pl.when(_IS_RECORD).then(name).otherwise(0)).to_series()
+        return pl.Series(np.add.reduceat(values.to_numpy(), self._starts), dtype=pl.Int32)
+
+
+def _best_first(records: pl.DataFrame, table: Table) -> pl.DataFrame:
+    """Order the records of each group from the best; all columns decide, never the rows' order.
+
+    Adds what is compared: ``fresh``, ``place``, ``not_stub``, ``abstract_bytes``, ``n_topics``.
+    """
+    plain = [name for name in PAPER_SCHEMA if name not in ("id", "authors", "topics")]
+    compared = records.with_columns(
+        fresh=~_superseded(records),
+        place=venues.rank(records["venue"], table),
+        not_stub=pl.col("status") != "stub",
+        abstract_bytes=pl.col("abstract").str.len_bytes(),
+        n_topics=pl.col("topics").list.len(),
+    )
+    best = [
+        _IS_RECORD,
+        pl.col("fresh"),
+        pl.col("doi").is_not_null(),
+        pl.col("place"),
+        pl.col("arxiv_id").is_not_null(),
+        pl.col("citations").is_not_null(),
+    ]
+    smaller = [
+        pl.col("id"),
+        *(pl.col(name) for name in plain),
+        *(pl.col(name).list.join("\n") for name in ("authors", "topics")),
+    ]
+    descending = [False] + [True] * len(best) + [False] * len(smaller)
+    return compared.sort("group", *best, *smaller, descending=descending, nulls_last=True)
+
+
+def _superseded(records: pl.DataFrame) -> pl.Series:
+    """Tell which papers of an older store have a newer record of the same id or corpus id."""
+    old = pl.col("role") == Role.OLD
+    none = pl.repeat(False, records.height, eager=True)
+    if not records.select(old.any()).item():
+        return none
+    newer = pl.col("role") == Role.RECORD
+    keyed = records.with_row_index("at").with_columns(
+        pl.col("id").str.replace(duplicates.SUFFIX, "")
+    )
+    for name in ("id", "corpus_id"):
+        by = ["group", name]
+        there = keyed.filter(old).join(keyed.filter(newer), on=by, how="semi")
+        none = none.scatter(there["at"], True)
+    return none
+
+
+def _with_chosen_date(ranked: pl.DataFrame) -> pl.DataFrame:
+    """Add ``dated``: whether a record's date is the one chosen for its group."""
+    ours = dict(zip(dates.EVIDENCE_SCHEMA, _DATED, strict=True))
+    evidence = ranked.drop_nulls("date").select(pl.col(name).alias(to) for to, name in ours.items())
+    chosen = dates.choose(evidence).rename(ours).with_columns(dated=pl.lit(True))
+    return ranked.join(chosen, on=list(_DATED), how="left", maintain_order="left")
+
+
+def _statuses() -> list[pl.Expr]:
+    """Conditions of which the first that a record of a group meets tells the group's status."""
+    status = pl.col("status")
+    said = [(status == one) & (_IS_RECORD | pl.lit(one in OF_WITNESSES)) for one in STATUSES]
+    return [*said, _IS_RECORD & status.is_not_null()]
+
+
+def _counts_apart(ranked: pl.DataFrame) -> pl.DataFrame:
+    """Groups whose known counts of citations differ tenfold or more, from ten on."""
+    counted = ranked.filter(_IS_RECORD & pl.col("fresh") & pl.col("citations").is_not_null())
+    count = pl.col("citations")
+    detail = pl.concat_str("citations_source", count, separator=" ", ignore_nulls=True)
+    groups = counted.group_by("group", maintain_order=True).agg(
+        n=pl.len().cast(pl.Int64), low=count.min(), high=count.max(), detail=detail
+    )
+    apart = (pl.col("high") >= 10) & (pl.col("high") >= 10 * pl.col("low"))
+    return groups.filter(apart).select("group", "n", pl.col("detail").list.join("; "))
