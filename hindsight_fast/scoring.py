@@ -16,7 +16,7 @@ from hindsight_fast.encoding import CountingEncoder, VectorCache, encode_texts
 from hindsight_fast.errors import ArtefactError, EncoderError, UsageError
 from hindsight_fast.idea_text import IdeaText, idea_texts
 from hindsight_fast.ideas import Idea, ideas_frame
-from hindsight_fast.papers.text import TEXT_VERSION
+from hindsight_fast.papers.text import MEETING_VERSIONS, TEXT_VERSION
 from hindsight_fast.pool import Pool
 from hindsight_fast.store import UNIT_TOLERANCE
 from hindsight_fast.tables import TEXT_COLUMNS, matches_table, score_table
@@ -352,7 +352,7 @@ def _check_same_space(pool: Pool, encoder: TextEncoder) -> None:
             f"encoder is {encoder.name}@{encoder.fingerprint[:8]}: use the same, or encode the "
             "store again"
         )
-    if pool.text_version != TEXT_VERSION:
+    if pool.text_version not in MEETING_VERSIONS:
         raise ArtefactError(
             f"the papers' text was cleaned by rule {pool.text_version}, ideas would be by "
             f"{TEXT_VERSION}: build the store again with this version"

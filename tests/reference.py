@@ -2,11 +2,8 @@
 
 import calendar
 import datetime as dt
-import html
 import math
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from html.entities import html5
 from pathlib import Path
 from typing import Any
 
@@ -84,120 +81,6 @@ def citations_within(paper: Mapping[str, Any], months: int) -> float | None:
         elif first < until:
             total += int(number)
     return total
-
-
-def clean_text(text: str) -> str:
-    """Cleaning of papers.text, character by character."""
-    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    for _ in range(2):
-        text = _decoded(_decoded(text, named=True), named=False)
-    text = _without_heading(text)
-    text = _without_tags(text, BLOCK, " ")
-    text = _without_tags(text, INLINE, "")
-    text = "".join(" " if unicodedata.category(c) == "Cc" else c for c in text)
-    text = "".join(c for c in text if c not in INVISIBLE)
-    return " ".join(unicodedata.normalize("NFC", text).split())
-
-
-def _decoded(text: str, *, named: bool) -> str:
-    """Entities by name, or those by number, replaced once."""
-    head, *pieces = text.split("&")
-    for piece in pieces:
-        name, semicolon, rest = piece.partition(";")
-        found = html5.get(f"{name};") if named else _numbered(name)
-        head += found + rest if semicolon and found is not None else "&" + piece
-    return head
-
-
-def _numbered(name: str) -> str | None:
-    digits, base, longest = name[1:], 10, 7
-    if digits[:1] in ("x", "X"):
-        digits, base, longest = digits[1:], 16, 6
-    if name[:1] != "#" or not 1 <= len(digits) <= longest:
-        return None
-    if not set(digits) <= set("0123456789abcdefABCDEF"[: 10 if base == 10 else 22]):
-        return None
-    return html.unescape(f"&{name};")
-
-
-def _without_heading(text: str) -> str:
-    start = text.lower().find("<jats:title>")
-    while start >= 0:
-        end = text.lower().find("</jats:title>", start)
-        title = text[start + len("<jats:title>") : max(end, 0)].lower().strip()
-        if title[-1:] in (":", "."):
-            title = title[:-1].rstrip()
-        if title == "abstract":
-            text = text[:start] + " " + text[end + len("</jats:title>") :]
-        start = text.lower().find("<jats:title>", start + 1)
-    return text
-
-
-HTML_BLOCK = "p br div li ul ol hr h1 h2 h3 h4 h5 h6"
-HTML_INLINE = (
-    "a i b em strong u sub sup sc scp tt small big span font italic bold underline monospace "
-    "inline-formula disp-formula tex-math"
-)
-XML_BLOCK = "p title sec list list-item disp-formula"
-PREFIXES = ("jats", "mml", "m")
-BLOCK = {*HTML_BLOCK.split(), *(f"{x}:{name}" for x in PREFIXES for name in XML_BLOCK.split())}
-INLINE = {*HTML_INLINE.split(), *(f"{x}:*" for x in PREFIXES)}
-
-
-def _without_tags(text: str, names: set[str], instead: str) -> str:
-    kept = ""
-    while "<" in text:
-        before, _, text = text.partition("<")
-        inside, closed, after = text.partition(">")
-        if closed and "<" not in inside and _is_tag(inside, names):
-            kept, text = kept + before + instead, after
-        else:
-            kept += before + "<"
-    return kept + text
-
-
-def _is_tag(inside: str, names: set[str]) -> bool:
-    """Whether what stands between angle brackets is a tag of one of these names."""
-    closes, bare = inside.startswith("/"), inside.removeprefix("/")
-    length = next((i for i, c in enumerate(bare) if c.isspace() or c == "/"), len(bare))
-    name, rest = bare[:length].lower(), bare[length:]
-    if name == "a" and "a" in names:  # anything after one attribute will do; <a> is no link
-        key, equals, _ = rest.partition("=")
-        return not rest if closes else bool(equals and key[:1].isspace() and _is_key(key))
-    prefix, _, local = name.partition(":")
-    prefixed = f"{prefix}:*" in names and local.replace("-", "a").isalnum() and local.isascii()
-    return (name in names or prefixed) and _are_attributes(rest)
-
-
-def _is_key(key: str) -> bool:
-    key = key.strip()
-    return bool(key) and all(c in "abcdefghijklmnopqrstuvwxyz:_-" for c in key.lower())
-
-
-def _are_attributes(rest: str) -> bool:
-    """Whether there is nothing but attributes with values, and a slash at the very end."""
-    while rest.strip() not in ("", "/") or (rest[-1:].isspace() and "/" in rest):
-        if not rest[:1].isspace():
-            return False
-        key, equals, rest = rest.partition("=")
-        if not (equals and _is_key(key)):
-            return False
-        rest = rest.lstrip()
-        if rest[:1] in ("'", '"'):
-            _, closed, rest = rest[1:].partition(rest[0])
-            if not closed:
-                return False
-        else:
-            value = (rest.split() or [""])[0]
-            if not value or "'" in value or '"' in value:
-                return False
-            rest = rest[len(value) :]
-    return True
-
-
-INVISIBLE = frozenset(
-    "\u00ad\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
-)
 
 
 def choose_date(evidence: list[tuple[str, str, str]]) -> tuple[str, str, str]:
