@@ -4,12 +4,31 @@ from pathlib import Path
 from typing import Final
 
 from hindsight_fast.errors import DataError, UsageError
-from hindsight_fast.papers.readers import own
+from hindsight_fast.papers.readers import (
+    acl_anthology,
+    arxiv_atom,
+    arxiv_snapshot,
+    bibtex,
+    looks,
+    openalex,
+    own,
+    paperlists,
+    s2_graph,
+)
 from hindsight_fast.papers.readers._batch import Batch, Reader
 
 __all__ = ["READERS", "Batch", "Reader", "find"]
 
-READERS: Final[tuple[Reader, ...]] = (own.READER,)
+READERS: Final[tuple[Reader, ...]] = (
+    s2_graph.READER,
+    openalex.READER,
+    arxiv_snapshot.READER,
+    paperlists.READER,
+    arxiv_atom.READER,
+    acl_anthology.READER,
+    bibtex.READER,
+    own.READER,
+)
 
 
 def find(path: Path, head: bytes, format: str) -> Reader:
@@ -21,21 +40,38 @@ def find(path: Path, head: bytes, format: str) -> Reader:
     head : bytes
         First bytes of the file, decompressed.
     format : str
-        A reader's name, or ``auto``.
+        A reader's name, or ``auto``. A name is believed unless the file clearly is something else.
 
     Raises
     ------
     UsageError
         Where no reader has that name.
     DataError
-        Where no reader knows the file.
+        Where no reader knows the file, or it is something else; the message says what.
     """
-    names = ", ".join(["auto", *(reader.name for reader in READERS)])
-    for reader in READERS:
-        if format == reader.name or (format == "auto" and reader.sniff(path, head)):
-            return reader
-    if format != "auto":
-        raise UsageError(f"no format {format!r}; there are: {names}")
+    readers = {reader.name: reader for reader in READERS}
+    named = readers.get(format)
+    if named is None and format != "auto":
+        raise UsageError(f"no format {format!r}; there are: {', '.join(['auto', *readers])}")
+    nothing = looks.binary(head)
+    if nothing is not None:
+        raise looks.refuse(path, nothing)
+    if named is not None and named.sniff(path, head):
+        return named
+    for reader in READERS[:-1]:
+        if reader.sniff(path, head):
+            if named is None:
+                return reader
+            raise DataError(
+                f"{path} looks like {reader.name}, not {format}: leave --format out, or name it"
+            )
+    what = looks.other(path, head)
+    if what is not None:
+        raise looks.refuse(path, what)
+    if named is not None:
+        return named
+    if own.READER.sniff(path, head):
+        return own.READER
     raise DataError(
         f"{path} is no table that can be read: .jsonl, .json, .csv or .parquet is expected "
         "(.gz and .zst of the text ones too)"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import polars as pl
@@ -17,12 +18,15 @@ class Batch(NamedTuple):
     rejects : polars.DataFrame
         Columns of `schema.REJECT_SCHEMA` but for ``file``: records that could not be read.
     columns : frozenset of str
-        Names of the file's columns seen in this batch.
+        Names of the file's columns seen in this batch; none where they are not the user's to name.
+    malformed : mapping of str to int
+        Per column of ours, how many values were no such value; they count as unknown.
     """
 
     records: pl.DataFrame
     rejects: pl.DataFrame
     columns: frozenset[str]
+    malformed: Mapping[str, int] = MappingProxyType({})
 
 
 class Reader(NamedTuple):

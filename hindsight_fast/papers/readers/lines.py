@@ -2,21 +2,18 @@
 
 A record that can't be read is a `Bad` one, never the end of the file. Where an object repeats a
 key, its last value counts. A field of CSV longer than 128 KiB is bad (an unclosed quote, mostly),
-and reading goes on with the next line. Lines are read one by one; a JSON array is read as a whole,
-so its size is limited.
+and reading goes on with the next line. Lines and the elements of a JSON array are read one by one;
+an object that holds all records is read as a whole, so its size is limited.
 """
 
 import csv
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn, TypeGuard
+from typing import IO, Any, NamedTuple, NoReturn, TypeGuard
 
 from hindsight_fast.errors import DataError
-from hindsight_fast.papers.readers import streams
-
-LARGEST_JSON: Final = 512 << 20
-"""Bytes, decompressed; a larger array is refused, as reading it takes several times its size."""
+from hindsight_fast.papers.readers import streams, values
 
 _SHOWN = 200
 
@@ -52,14 +49,14 @@ def records(path: Path, form: str) -> Iterator[Record]:
     Raises
     ------
     DataError
-        Where the file as a whole can't be read (a cut JSON array or one of more than
-        `LARGEST_JSON` bytes, a CSV file without header).
+        Where the file as a whole can't be read (a cut JSON array, a value of more than
+        `values.LARGEST_VALUE` bytes, a CSV file without header).
     """
     with streams.open_bytes(path) as stream:
         if form == "jsonl":
             yield from _json_lines(streams.lines(stream))
         elif form == "json":
-            yield from _json_array(path, stream.read(LARGEST_JSON + 1))
+            yield from _json_values(document(path, stream))
         else:
             yield from _csv(path, streams.lines(stream))
 
@@ -67,20 +64,26 @@ def records(path: Path, form: str) -> Iterator[Record]:
 def _json_lines(lines: Iterator[tuple[int, bytes | None]]) -> Iterator[Record]:
     for number, line in lines:
         if line is None:
-            yield Record(number, 0, Bad(_too_long(), ""))
+            yield Record(number, 0, too_long())
         elif line.strip():
             yield Record(number, len(line), json_object(line))
 
 
-def _too_long() -> str:
-    return f"a line longer than {streams.LONGEST_LINE} bytes"
+def too_long() -> Bad:
+    """A line that is longer than `streams.LONGEST_LINE`."""
+    return Bad(f"a line longer than {streams.LONGEST_LINE} bytes", "")
 
 
-def json_object(line: bytes) -> Mapping[str, Any] | Bad:
+def json_object(line: bytes) -> dict[str, Any] | Bad:
     """Parse a line of JSON, which should be an object."""
+    value = json_value(line)
+    return value if isinstance(value, Bad) or is_object(value) else _bad("not an object", line)
+
+
+def json_value(line: bytes) -> Any:
+    """Parse a line of JSON; `Bad` where it is none."""
     try:
-        text = line.decode("utf-8")
-        value: object = json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(line.decode("utf-8"), parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
         return _bad(f"not UTF-8 at byte {error.start + 1}", line)
     except RecursionError:
@@ -89,7 +92,6 @@ def json_object(line: bytes) -> Mapping[str, Any] | Bad:
         return _bad(f"not JSON: {error.msg} at column {error.colno}", line)
     except ValueError as error:
         return _bad(f"not JSON: {str(error)[:100]}", line)
-    return value if is_object(value) else _bad("not an object", line)
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -114,35 +116,41 @@ def listed(value: Mapping[str, Any]) -> list[Any] | None:
     return None
 
 
-def _json_array(path: Path, content: bytes) -> Iterator[Record]:
-    """Records of a JSON array, or of an object that holds them."""
-    if len(content) > LARGEST_JSON:
-        raise DataError(
-            f"{path} holds more than {LARGEST_JSON >> 20} MiB of JSON in one piece; "
-            "write one record per line instead (.jsonl), which may be of any size"
-        )
-    expected = (
-        'an array of records, {"papers": [...]}, {"ideas": [...]} or {"an id": {...}} is expected'
-    )
+def document(path: Path, stream: IO[bytes]) -> Iterator[tuple[bool, bytes]]:
+    """Values of a JSON document, as `values.split` gives them.
+
+    Raises
+    ------
+    DataError
+        Where it is cut short, no JSON, or a value of it too large.
+    """
     try:
-        value: Any = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse_constant)
-    except RecursionError:
-        raise DataError(f"{path}: nested too deeply; {expected}") from None
-    except ValueError as error:  # also JSONDecodeError and UnicodeDecodeError
-        raise DataError(f"{path} is not whole JSON: {str(error)[:200]}; {expected}") from error
-    if is_object(value):
-        held = listed(value)
-        value = [value] if held is None else held
-    if not is_list(value):
-        raise DataError(f"{path}: {expected}")
-    size = len(content) // max(len(value), 1)
-    for number, item in enumerate(value, start=1):
-        if is_object(item):
-            yield Record(number, size, item)
-        else:
-            yield Record(
-                number, size, Bad("not an object", "" if is_list(item) else str(item)[:_SHOWN])
-            )
+        yield from values.split(stream)
+    except values.TooLarge:
+        raise DataError(
+            f"{path} holds more than {values.LARGEST_VALUE >> 20} MiB of JSON in one piece; "
+            "write one record per line instead (.jsonl), which may be of any size"
+        ) from None
+    except values.NotWhole as error:
+        raise DataError(
+            f"{path} is not whole JSON: {error}; an array of records, one per line, "
+            '{"papers": [...]}, {"ideas": [...]} or {"an id": {...}} is expected'
+        ) from None
+
+
+def _json_values(found: Iterator[tuple[bool, bytes]]) -> Iterator[Record]:
+    """Records among the values of a document: elements of arrays, objects and what they hold."""
+    number = 0
+    for in_array, value in found:
+        content = json_object(value)
+        held = None if in_array or isinstance(content, Bad) else listed(content)
+        each = [content] if held is None else held
+        for item in each:
+            number += 1
+            if isinstance(item, Bad) or is_object(item):
+                yield Record(number, len(value) // len(each), item)
+            else:
+                yield Record(number, 0, Bad("not an object", f"{item}"[:_SHOWN]))
 
 
 class _CsvLines:
@@ -193,7 +201,7 @@ def _csv(path: Path, lines: Iterator[tuple[int, bytes | None]]) -> Iterator[Reco
         if row is None:
             return
         if source.cut:
-            yield _csv_record(source, Bad(_too_long(), ""))
+            yield _csv_record(source, too_long())
         elif not row:
             continue  # an empty line
         elif len(row) != len(header):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Set
 from typing import Any, Final
 
 from hindsight_fast.papers.readers.lines import is_object
@@ -38,22 +39,24 @@ def s2_dataset(head: bytes) -> str | None:
     for line in lines[:_LOOKED_AT]:
         keys = _keys(line)
         if keys is not None:
-            return _named(keys)
+            return s2_named(keys)
     if len(lines) == 1 and head.lstrip().startswith(b"{"):
-        return _named({key.decode("ascii", "replace").lower() for key in _KEY.findall(head)})
+        return s2_named({key.decode("ascii", "replace") for key in _KEY.findall(head)})
     return None
 
 
 def _keys(line: bytes) -> set[str] | None:
-    """Keys of an object on a line of its own, in lower case; None where there is none."""
+    """Keys of an object on a line of its own; None where there is none."""
     try:
         value: Any = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return {key.lower() for key in value} if is_object(value) else None
+    return set(value) if is_object(value) else None
 
 
-def _named(keys: set[str]) -> str | None:
-    if "paperid" in keys:  # an answer of the Graph API
+def s2_named(keys: Set[str]) -> str | None:
+    """Name the dataset whose records have these keys, or None."""
+    low = {key.lower() for key in keys}
+    if "paperid" in low:  # an answer of the Graph API
         return None
-    return next((name for name, needed in DATASETS.items() if needed <= keys), None)
+    return next((name for name, needed in DATASETS.items() if needed <= low), None)

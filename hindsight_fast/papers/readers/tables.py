@@ -13,7 +13,11 @@ from typing import Any, Final
 import polars as pl
 
 from hindsight_fast.errors import DataError
-from hindsight_fast.papers.readers.lines import Record, is_object, listed
+from hindsight_fast.papers.readers import streams
+from hindsight_fast.papers.readers.lines import Record, is_object
+
+_LINES_ENDINGS: Final = {".jsonl", ".ndjson"}
+_JSON_ENDINGS: Final = {*_LINES_ENDINGS, ".json"}
 
 BATCH_RECORDS: Final = 1 << 16
 BATCH_BYTES: Final = 64 << 20
@@ -32,25 +36,35 @@ def form(path: Path, head: bytes) -> str | None:
     if head.startswith(b"PAR1"):
         return "parquet"
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    named = _endings(path)
+    if text.startswith((b"{", b"[")) or named & _JSON_ENDINGS:
+        return json_form(path, head)  # also what is damaged from its first line on
+    return "csv" if ".csv" in named or b"," in text.partition(b"\n")[0] else None
+
+
+def json_form(path: Path, head: bytes) -> str:
+    """Tell whether a JSON file has a value per line (``jsonl``) or is a document (``json``).
+
+    What is one long line as far as can be seen is a document, which may be of many values too.
+    """
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     first, _, more = text.partition(b"\n")
     second = more.lstrip().partition(b"\n")[0]
-    named = [suffix.lower() for suffix in path.suffixes[-2:]]
+    by_line = bool(_endings(path) & _LINES_ENDINGS)
     if text.startswith(b"["):
-        return "jsonl" if ".jsonl" in named and second and _parsed(first) else "json"
-    if text.startswith(b"{") and ".jsonl" not in named:
-        return _form_of_object(_parsed(first), second, ".json" in named)
-    if ".jsonl" in named or ".json" in named:
-        return "jsonl"  # damaged from its first line on: every line says so
-    return "csv" if ".csv" in named or b"," in first else None
-
-
-def _form_of_object(first: Any, second: bytes, named_json: bool) -> str:
-    """``json`` for one object over all lines, or one that holds records; else ``jsonl``."""
-    if is_object(first):  # whole on its line: what follows is another
-        return "json" if not second and listed(first) is not None else "jsonl"
+        return "jsonl" if by_line and second and _parsed(first) else "json"
+    if by_line or not text.startswith(b"{"):
+        return "jsonl"
+    if is_object(_parsed(first)):  # whole on its line: what follows is another
+        return "jsonl" if second else "json"
     if is_object(_parsed(second)):
         return "jsonl"  # damaged in its first line
-    return "json" if second or named_json else "jsonl"
+    is_cut = len(head) >= streams.HEAD_BYTES
+    return "json" if second or is_cut or ".json" in _endings(path) else "jsonl"
+
+
+def _endings(path: Path) -> set[str]:
+    return {suffix.lower() for suffix in path.suffixes[-2:]}
 
 
 def _parsed(line: bytes) -> Any:

@@ -1,0 +1,127 @@
+"""arXiv's metadata snapshot, as Kaggle hands it out: one JSON object a line.
+
+The first version's day is when a paper was first public, the last one's when it was revised; a
+record without versions has an id, whose month says it, and an ``update_date``. Title and abstract
+are the last version's. What authors write in comments counts as a venue only where the venue table
+knows it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from msgspec import Struct, field
+
+from hindsight_fast.papers import venues
+from hindsight_fast.papers.readers import _arxiv, looks, tables, typed
+from hindsight_fast.papers.readers._batch import Batch, Reader
+from hindsight_fast.papers.readers.columns import Columns
+
+
+class _Version(Struct, gc=False):
+    version: Any
+    created: Any = None
+
+
+class _Record(Struct, gc=False):
+    id: Any
+    title: Any
+    categories: Any
+    abstract: Any = None
+    comments: Any = None
+    journal_ref: Any = field(name="journal-ref", default=None)
+    doi: Any = None
+    license: Any = None
+    authors: Any = None
+    authors_parsed: list[list[str | None]] | None = None
+    versions: list[_Version] | None = None
+    update_date: Any = None
+
+
+_WANTED = typed.Wanted(_Record, "arxiv_snapshot")
+_NEVER = (None, None)
+_BETWEEN_NAMES = re.compile(r"\s*,\s*(?:and\s+)?|\s+and\s+")
+
+
+def sniff(path: Path, head: bytes) -> bool:
+    """Records have categories, and versions or the like."""
+    return looks.is_of("arxiv_snapshot", head)
+
+
+def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None) -> Iterator[Batch]:
+    """Read papers from the snapshot; see `_batch.Reader`."""
+    for some in typed.read(path, tables.json_form(path, head), _WANTED, limit):
+        yield _batch(some)
+
+
+def _batch(some: typed.Some[_Record]) -> Batch:
+    records = some.records
+    raw = Columns(some.numbers, some.bad, lambda row: f"id={records[row].id}")
+    ids = raw.texts("id", [record.id for record in records]).str.replace("v[0-9]+$", "")
+    raw.given("arxiv_id", ids)
+    raw.given("id", "arXiv:" + ids)
+    raw.given("url", "https://arxiv.org/abs/" + ids)
+    raw.texts("title", [record.title for record in records])
+    raw.texts("abstract", [record.abstract for record in records])
+    raw.texts("doi", [record.doi for record in records])
+    raw.texts("license", [record.license for record in records])
+    categories = raw.texts("field", [record.categories for record in records])
+    raw.given("field", categories.str.strip_chars().str.replace_all(r"\s+", "; "))
+    raw.authors([_names(record) for record in records])
+    public = [_first_and_last(record.versions) for record in records]
+    raw.texts("first_public", [first for first, _ in public])
+    revised = [
+        last or record.update_date for (_, last), record in zip(public, records, strict=True)
+    ]
+    raw.texts("revised", revised)
+    comments = raw.texts("comments", [record.comments for record in records])
+    journals = raw.texts("journal_ref", [record.journal_ref for record in records])
+    raw.given("venue", _venue(journals, comments))
+    raw.given("status", raw.where(_arxiv.withdrawn(comments), "withdrawn"))
+    raw.all_are(kind="preprint", source="arxiv")
+    return raw.batch(frozenset())
+
+
+def _names(record: _Record) -> list[str] | None:
+    """Names as "First Last Suffix"; of a record that has them in one text only, as they are."""
+    if record.authors_parsed:
+        try:
+            return [" ".join((name[1], name[0], *name[2:3])) for name in record.authors_parsed]  # type: ignore[arg-type]
+        except (IndexError, TypeError):  # a part is missing
+            return [_name(*name[:3]) for name in record.authors_parsed]
+    if isinstance(record.authors, str):
+        return _BETWEEN_NAMES.split(record.authors)
+    return None
+
+
+def _name(last: str | None = None, first: str | None = None, suffix: str | None = None) -> str:
+    return " ".join(part for part in (first, last, suffix) if part)
+
+
+def _first_and_last(versions: list[_Version] | None) -> tuple[Any, Any]:
+    """When version 1 was made, if it is there, and the last one; in whatever order they come."""
+    if not versions:
+        return _NEVER
+    first, last = versions[0], versions[-1]
+    if first.version != "v1" or last.version != f"v{len(versions)}":
+        first, *_, last = sorted([*versions, *versions], key=lambda one: _number(one.version))
+    return first.created if first.version == "v1" else None, last.created
+
+
+def _number(version: Any) -> int:
+    digits = str(version)[1:]
+    return int(digits) if digits.isdecimal() and len(digits) < 6 else 0
+
+
+def _venue(journals: pl.Series, comments: pl.Series) -> pl.Series:
+    """Where each appeared; a comment names a venue only where our table knows it."""
+    table = venues.table()
+    named = _arxiv.venue(journals, comments)
+    known = venues.is_known(venues.resolve(named, table), table)
+    in_journal = (journals.str.strip_chars() != "").fill_null(False)
+    return named.set(~(known | in_journal), "arXiv")
+
+
+READER = Reader("arxiv_snapshot", sniff, read)
