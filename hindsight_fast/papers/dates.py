@@ -80,6 +80,7 @@ _OTHER_MONTH = _MONTH.replace("?P<n>", "?:")
 _DAY = r"(?P<d>[0-9]{1,2})(?:st|nd|rd|th)?"
 _OTHER_DAY = r"[0-9]{1,2}(?:st|nd|rd|th)?"
 _YEAR = r"(?P<y>[0-9]{4})"
+_OTHER_YEAR = r"[0-9]{4}"
 _TO = r"\s*(?:-{1,3}|–|—|/|to)\s*"
 _TIME = r"(?:[t ]\s*[0-9]{1,2}:[0-9]{2}.{0,24})?"
 _PATTERNS = tuple(
@@ -94,6 +95,8 @@ _PATTERNS = tuple(
         rf"(?:[a-z]{{3,9}},? )?{_DAY}(?:{_TO}{_OTHER_DAY})?[- ]+{_MONTH}[-, ]+{_YEAR}{_TIME}",
         rf"{_DAY} {_MONTH}{_TO}{_OTHER_DAY} {_OTHER_MONTH},? {_YEAR}",
         rf"{_MONTH} {_DAY}(?:{_TO}(?:{_OTHER_MONTH} )?{_OTHER_DAY})?,? {_YEAR}{_TIME}",
+        rf"{_YEAR}[- ]{_MONTH}(?:[- ]{_DAY})?",
+        rf"{_YEAR}-(?P<m>[0-9]{{2}})-(?P<d>[0-9]{{2}})/{_OTHER_YEAR}-[0-9]{{2}}-[0-9]{{2}}",
     )
 )
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -226,11 +229,12 @@ def arxiv_month(ids: pl.Series) -> pl.Series:
     -------
     polars.Series of Date
     """
-    digits = ids.str.extract(r"([0-9]{4})(?:\.|[0-9]{3}$)", 1)
-    old_century = ids.str.contains("/", literal=True) & digits.str.contains(r"^9")
-    frame = pl.DataFrame({"digits": digits, "old": old_century})
-    century = pl.when(pl.col("old")).then(pl.lit("19")).otherwise(pl.lit("20"))
-    months = frame.select((century + pl.col("digits") + "01").str.to_date("%Y%m%d", strict=False))
+    text = pl.col("id")
+    new = text.str.slice(4, 1) == "."
+    digits = pl.when(new).then(text.str.head(4)).otherwise(text.str.tail(7).str.head(4))
+    year, month = digits.str.head(2).cast(pl.Int32), digits.str.tail(2).cast(pl.Int32)
+    century = pl.when(~new & (year > 90)).then(1900).otherwise(2000)  # arXiv began in 1991
+    months = pl.DataFrame({"id": ids}).select(pl.date(century + year, month, 1))
     return months.to_series().alias(ids.name)
 
 
@@ -240,7 +244,7 @@ def choose(evidence: pl.DataFrame) -> pl.DataFrame:
     Parameters
     ----------
     evidence : polars.DataFrame
-        Columns of `EVIDENCE_SCHEMA`, one row per known date; no nulls.
+        Columns of `EVIDENCE_SCHEMA`, one row per known date; only the origin may be null.
 
     Returns
     -------
@@ -277,6 +281,7 @@ def choose_each(evidence: Sequence[Evidence]) -> pl.DataFrame:
 _NO_DATE: Final = np.iinfo(np.int64).max
 _RANKED: Final = {"kind": KINDS, "precision": PRECISIONS, "origin": ORIGINS}
 _BITS: Final = 4
+_UNKNOWN: Final = 2**_BITS - 1
 _UNTOLD: Final = np.array([1, 100, 10_000])  # digits of yyyymmdd that a month, a year leave open
 
 
@@ -289,7 +294,7 @@ def _codes(evidence: Evidence) -> NDArray[np.int64]:
     )
     for name, ranking in _RANKED.items():
         rank = pl.col(name).cast(pl.Enum(ranking)).to_physical().cast(pl.Int64)
-        code = code * 2**_BITS + rank
+        code = code * 2**_BITS + rank.fill_null(_UNKNOWN)
     frame = pl.DataFrame({"start": evidence.start}).with_columns(
         pl.lit(value).alias(name) for name, value in evidence._asdict().items() if name != "start"
     )
@@ -304,7 +309,7 @@ def _smallest(codes: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[n
     best = np.minimum.reduceat(codes, first)
     for _ in PRECISIONS[1:]:  # a year can hold a month, which can hold a day
         outer = np.repeat(best, lengths)
-        untold = _UNTOLD[_part(outer, "precision") % len(_UNTOLD)]
+        untold = _UNTOLD[np.minimum(_part(outer, "precision"), len(_UNTOLD) - 1)]
         inside = (
             (_digits(codes) // untold == _digits(outer) // untold)
             & (_part(codes, "precision") < _part(outer, "precision"))
@@ -321,17 +326,17 @@ def _digits(codes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _part(codes: NDArray[np.int64], name: str) -> NDArray[np.int64]:
     place = len(_RANKED) - 1 - list(_RANKED).index(name)
-    return (codes >> (_BITS * place)) & (2**_BITS - 1)
+    return (codes >> (_BITS * place)) & _UNKNOWN
 
 
 def _decoded(codes: NDArray[np.int64]) -> pl.DataFrame:
-    known = pl.Series(codes < _NO_DATE)
-    digits = pl.Series(_digits(codes)).set(~known, None)
+    digits = pl.Series(_digits(codes)).set(pl.Series(codes == _NO_DATE), None)
     parts = pl.DataFrame(
         {"y": digits // 10_000, "m": digits // 100 % 100, "d": digits % 100}
     ).select(start=pl.date("y", "m", "d"))
     for name in ("precision", "kind", "origin"):
-        rank = pl.Series(_part(codes, name)).set(~known, None)
+        rank = pl.Series(_part(codes, name))
+        rank = rank.set(rank == _UNKNOWN, None)
         values = pl.Series(_RANKED[name])
         parts = parts.with_columns(values.gather(rank).alias(name))
     return parts

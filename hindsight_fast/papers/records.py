@@ -1,8 +1,10 @@
 """Raw records to typed papers: cleaning, one vectorised rule per column, and what was malformed."""
 
+from collections.abc import Callable
 from datetime import date
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from hindsight_fast.papers import (
@@ -35,9 +37,11 @@ public, where the source knows that (arXiv). ``status`` is what the source says:
 withdrawn, paratext, or nothing; other words mean nothing.
 """
 
-_PLAIN = ("id", "citations_source", "field", "license", "tldr", "url", "source")
+_REPEATED = ("citations_source", "field", "license", "source")  # few distinct values
 _STATUSES = ("retracted", "withdrawn", "paratext")
 _YEAR = r"^([0-9]{4})(?:\.0*)?$"
+_DATED = r"^[0-9]{4}(?:-[0-9]{2})?:[0-9]+(?: [0-9]{4}(?:-[0-9]{2})?:[0-9]+)*$"
+_LIKE_ARXIV = r"(?i)arxiv|[0-9]{4}\.[0-9]{4}|/[0-9]{7}"  # each arXiv id has it, few others do
 
 
 class Rules(NamedTuple):
@@ -89,61 +93,96 @@ def clean(raw: pl.DataFrame, rules: Rules) -> Cleaned:
     -------
     Cleaned
     """
-    today = rules.today
-    titles = text.missing_to_null(text.clean(raw["title"]))
+    titles = _text(raw["title"])
     bad = titles.is_null()
     rejects = _rejects(raw.filter(bad))
-    raw, titles = raw.filter(~bad), titles.filter(~bad)
+    if bad.any():
+        raw, titles = raw.filter(~bad), titles.filter(~bad)
+    today = rules.today
     malformed: dict[str, int] = {}
 
-    def noted(name: str, parsed: pl.Series, *elsewhere: pl.Series) -> pl.Series:
-        """Count what neither this column nor another could make of its values."""
-        wrong = text.missing_to_null(raw[name]).is_not_null() & parsed.is_null()
-        for understood in elsewhere:
-            wrong &= understood.is_null()
-        malformed[name] = int(wrong.sum())
+    def noted(name: str, parsed: pl.Series) -> pl.Series:
+        """Count what nothing could be made of."""
+        malformed[name] = int(_not_understood(raw[name], parsed).sum())
         return parsed.alias(name)
 
-    def plain(name: str) -> pl.Series:
-        return text.missing_to_null(text.clean(raw[name]))
+    def dated(name: str) -> pl.DataFrame:
+        parsed = dates.parse(raw[name], today)
+        wrong = raw[name].filter(parsed["malformed"])
+        malformed[name] = len(wrong) - text.missing_to_null(wrong).null_count()
+        return parsed
 
-    abstracts = text.missing_to_null(text.clean(raw["abstract"]))
+    abstracts = _text(raw["abstract"])
     abstracts = abstracts.set(text.no_abstract(abstracts), None)
     counts, wrong_counts = citations.parse(text.missing_to_null(raw["citations"]))
     malformed["citations"] = int(wrong_counts.sum())
-    dois = noted("doi", identifiers.doi(raw["doi"]), identifiers.arxiv(raw["doi"]))
+    dois = identifiers.doi(raw["doi"])
+    wrong_dois = raw["doi"].filter(_not_understood(raw["doi"], dois))
+    malformed["doi"] = _arxiv(wrong_dois, today).null_count()
     arxiv_ids = noted("arxiv_id", _arxiv(raw["arxiv_id"], today))
+    for name in ("id", "doi", "url"):
+        arxiv_ids = _filled(arxiv_ids, raw[name], lambda texts: _arxiv(texts, today))
     papers = pl.DataFrame(
         [
             titles.alias("title"),
             abstracts.alias("abstract"),
             _status(text.missing_to_null(raw["status"]), text.status(titles, abstracts)),
-            kinds.kind(plain("kind"), titles),
-            languages.language(plain("language"), titles, abstracts),
+            kinds.kind(_each(raw["kind"], _text), titles),
+            languages.language(_each(raw["language"], _text), titles, abstracts),
             topics.tag(rules.topics, titles, abstracts),
             pl.repeat(1, len(titles), dtype=pl.Int32, eager=True).alias("n_records"),
-            text.missing_to_null(raw["citations_dated"]),
+            noted("citations_dated", _dated_counts(raw["citations_dated"])),
             _authors(raw["authors"]),
-            venues.resolve(plain("venue"), rules.venues).alias("venue"),
+            venues.resolve(_each(raw["venue"], _text), rules.venues).alias("venue"),
             noted("year", _year(raw["year"], today)),
-            counts,
-            noted("revised", dates.parse(raw["revised"], today)["start"]),
-            noted("citations_as_of", dates.parse(raw["citations_as_of"], today)["start"]),
+            counts.alias("citations"),
+            dated("revised")["start"].alias("revised"),
+            dated("citations_as_of")["start"].alias("citations_as_of"),
             noted("corpus_id", _number(raw["corpus_id"])),
-            _first(dois, identifiers.doi_in_url(raw["url"])).alias("doi"),
-            _first(arxiv_ids, *(_arxiv(raw[name], today) for name in ("id", "doi", "url"))).alias(
-                "arxiv_id"
-            ),
-            *(plain(name) for name in _PLAIN),
+            _filled(dois, raw["url"], identifiers.doi_in_url).alias("doi"),
+            arxiv_ids.alias("arxiv_id"),
+            *(_text(raw[name]) for name in ("id", "tldr", "url")),
+            *(_each(raw[name], _text) for name in _REPEATED),
         ]
     )
-    parsed = dates.parse(text.missing_to_null(raw["date"]), today)
-    malformed["date"] = int(parsed["malformed"].sum())
-    dated = _date(papers, parsed, _year(venues.year_in(raw["venue"]), today), rules.venues)
-    papers = papers.with_columns(dated).select(
+    date = _date(papers, dated("date"), dated("first_public"), raw["venue"], rules)
+    papers = papers.with_columns(date).select(
         pl.col(name).cast(dtype) for name, dtype in PAPER_SCHEMA.items()
     )
     return Cleaned(papers, rejects, malformed)
+
+
+def _text(texts: pl.Series) -> pl.Series:
+    """Cleaned texts, null where they say nothing."""
+    return texts if _is_empty(texts) else text.missing_to_null(text.clean(texts))
+
+
+def _is_empty(column: pl.Series) -> bool:
+    return column.null_count() == len(column)
+
+
+def _each(texts: pl.Series, rule: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """Apply a rule to the distinct values of a column, where they are few."""
+    distinct = texts.unique().drop_nulls()
+    if len(distinct) > len(texts) / 2:
+        return rule(texts)
+    return texts.replace_strict(
+        distinct, rule(distinct.clone()), default=None, return_dtype=pl.String
+    )
+
+
+def _filled(
+    found: pl.Series, others: pl.Series, rule: Callable[[pl.Series], pl.Series]
+) -> pl.Series:
+    """Fill nulls by what a rule finds in another column."""
+    rows = (found.is_null() & others.is_not_null()).arg_true()
+    return found.clone().scatter(rows, rule(others.gather(rows))) if len(rows) else found
+
+
+def _not_understood(texts: pl.Series, parsed: pl.Series) -> pl.Series:
+    """Tell where there is a text and nothing was made of it."""
+    wrong = parsed.is_null() & texts.is_not_null()
+    return wrong & text.missing_to_null(texts).is_not_null() if wrong.any() else wrong
 
 
 def _status(said: pl.Series, shown: pl.Series) -> pl.Series:
@@ -163,14 +202,31 @@ def _rejects(raw: pl.DataFrame) -> pl.DataFrame:
 
 def _authors(lists: pl.Series) -> pl.Series:
     """Names cleaned, empty ones dropped; null where none is left."""
-    if lists.null_count() == lists.len():
+    if _is_empty(lists):
         return lists
-    rows = pl.DataFrame({"row": pl.int_range(lists.len(), eager=True), "name": lists})
-    flat = rows.drop_nulls("name").explode("name")
-    flat = flat.with_columns(name=text.missing_to_null(text.clean(flat["name"]))).drop_nulls()
-    names = flat.group_by("row", maintain_order=True).agg(pl.col("name").alias("authors"))
-    joined = rows.select("row").join(names, on="row", how="left", maintain_order="left")
-    return joined["authors"]
+    was = lists.explode()  # a null stays one null, an empty list vanishes
+    lengths = lists.list.len().fill_null(1)
+    row = pl.Series(np.repeat(np.arange(len(lists)), lengths))
+    flat = pl.DataFrame({"row": row, "was": was, "name": _text(was)})
+    changed = flat.filter(pl.col("name").ne_missing("was") | pl.col("name").is_null())["row"]
+    kept = (lengths > 0).scatter(changed, False)
+    if kept.all():
+        return lists
+    names = (
+        flat.filter(pl.col("row").is_in(changed.unique().implode()))
+        .drop_nulls("name")
+        .group_by("row", maintain_order=True)
+        .agg("name")
+    )
+    again = pl.DataFrame({"row": pl.int_range(len(lists), eager=True)}).join(
+        names, on="row", how="left", maintain_order="left"
+    )
+    return lists.zip_with(kept, again["name"]).alias("authors")
+
+
+def _dated_counts(texts: pl.Series) -> pl.Series:
+    texts = text.missing_to_null(texts)
+    return texts.set(~texts.str.contains(_DATED), None)
 
 
 def _year(years: pl.Series, today: date) -> pl.Series:
@@ -186,8 +242,16 @@ def _number(texts: pl.Series) -> pl.Series:
 
 def _arxiv(texts: pl.Series, today: date) -> pl.Series:
     """arXiv ids, but for those of a month to come."""
-    ids = identifiers.arxiv(texts)
-    return ids.set((dates.arxiv_month(ids) > today + dates.FUTURE).fill_null(False), None)
+    like = texts.str.contains(_LIKE_ARXIV).fill_null(False)
+    ids = identifiers.arxiv(texts.filter(like))
+    ids = ids.set((dates.arxiv_month(ids) > today + dates.FUTURE).fill_null(False), None)
+    return _at(like, ids)
+
+
+def _at(rows: pl.Series, values: pl.Series) -> pl.Series:
+    """A column with these values where `rows` is true, null elsewhere."""
+    column = pl.repeat(None, len(rows), dtype=values.dtype, eager=True)
+    return column.scatter(rows.arg_true(), values)
 
 
 def _first(*columns: pl.Series) -> pl.Series:
@@ -196,46 +260,70 @@ def _first(*columns: pl.Series) -> pl.Series:
 
 
 def _date(
-    papers: pl.DataFrame, explicit: pl.DataFrame, venue_year: pl.Series, table: Table
+    papers: pl.DataFrame,
+    explicit: pl.DataFrame,
+    first: pl.DataFrame,
+    venue_as_written: pl.Series,
+    rules: Rules,
 ) -> pl.DataFrame:
-    """One date per paper, chosen by `dates.choose` from all that its record says."""
-    group = pl.int_range(papers.height, dtype=pl.Int64, eager=True)
-    from_arxiv = dates.arxiv_month(papers["arxiv_id"])
-    at_venue = venues.is_named(papers["venue"], table) & from_arxiv.is_null()
-    kinds = at_venue.replace_strict({True: "venue", False: "first_public"}, return_dtype=pl.String)
-    only_year = papers["year"].cast(pl.String)
-    nothing_else = only_year.is_null() & explicit["start"].is_null() & from_arxiv.is_null()
-    only_year = only_year.zip_with(~nothing_else, venue_year.cast(pl.String))
-    evidence: list[dict[str, pl.Series | str]] = [
-        {
-            "start": from_arxiv,
-            "precision": "month",
-            "kind": "first_public",
-            "origin": "arxiv_id",
-        },
-        {
-            "start": explicit["start"],
-            "precision": explicit["precision"],
-            "kind": kinds,
-            "origin": "publication_date",
-        },
-        {
-            "start": (only_year + "-01-01").str.to_date(),
-            "precision": "year",
-            "kind": "year",
-            "origin": "year",
-        },
+    """One date per paper, chosen by `dates` from all that its record says.
+
+    A year that is written as a date, or as the 1 January that catalogues make of it, is a year.
+    """
+    start, venue = explicit["start"], papers["venue"]
+    arxiv = dates.arxiv_month(papers["arxiv_id"])
+    is_year = (explicit["precision"] == "year") | (start == start.dt.truncate("1y"))
+    is_year = is_year.fill_null(False)
+    day, years = start.set(is_year, None), start.set(~is_year, None).dt.year()
+    # A date in the month of the arXiv id, or later, may be that of the first version.
+    at_venue = day.is_not_null() & ~(day >= arxiv).fill_null(False)
+    at_venue = _at(at_venue, venues.is_named(venue.filter(at_venue), rules.venues)).fill_null(False)
+    public = _first(first["start"], arxiv)
+    in_name, month = _of_venue(
+        _first(papers["year"], years), day, public, venue, venue_as_written, rules
+    )
+    evidence = [
+        dates.Evidence(first["start"], first["precision"], "first_public", "first_version"),
+        dates.Evidence(arxiv, "month", "first_public", "arxiv_id"),
+        dates.Evidence(
+            day.set(at_venue, None), explicit["precision"], "first_public", "publication_date"
+        ),
+        dates.Evidence(day.set(~at_venue, None), explicit["precision"], "venue", "venue_date"),
+        dates.Evidence(month, "month", "venue", "venue_month"),
+        dates.Evidence(_new_year(papers["year"]), "year", "year", "year"),
+        dates.Evidence(_new_year(years), "year", "year", "year"),
+        dates.Evidence(_new_year(in_name), "year", "year", "venue_year"),
     ]
-    known = pl.concat(
-        pl.DataFrame({"group": group, **columns}, schema=dates.EVIDENCE_SCHEMA)
-        for columns in evidence
-    ).drop_nulls("start")
-    chosen = pl.DataFrame({"group": group}).join(
-        dates.choose(known), on="group", how="left", maintain_order="left"
+    chosen = dates.choose_each(
+        [each for each in evidence if not _is_empty(each.start)] or evidence[:1]
     )
     return chosen.select(
         pl.col("start").alias("date"),
-        pl.col("precision").alias("date_precision"),
-        pl.col("kind").alias("date_kind"),
-        pl.col("origin").alias("date_origin"),
+        *(pl.col(name).alias(f"date_{name}") for name in ("precision", "kind", "origin")),
     )
+
+
+def _of_venue(
+    years: pl.Series,
+    day: pl.Series,
+    public: pl.Series,
+    venue: pl.Series,
+    written: pl.Series,
+    rules: Rules,
+) -> tuple[pl.Series, pl.Series]:
+    """Years in the venues' names where there is no other date; months in which they were held.
+
+    A month is told only where no date but that year's is known, nor one of a later year (as books
+    of proceedings have), and where the venue's name has no other year.
+    """
+    only_name = years.is_null() & day.is_null() & public.is_null() & written.is_not_null()
+    in_name = _at(only_name, _year(venues.year_in(written.filter(only_name)), rules.today))
+    years = _first(years, in_name)
+    held = venues.month_held(venue, years, rules.venues)
+    bare = held.is_not_null() & public.is_null() & ~(day.dt.year() <= years).fill_null(False)
+    own = _at(bare, venues.year_in(written.filter(bare)).cast(pl.Int32))
+    return in_name, held.set(~bare | (own != years).fill_null(False), None)
+
+
+def _new_year(years: pl.Series) -> pl.Series:
+    return pl.DataFrame({"year": years}).select(pl.date("year", 1, 1)).to_series()
