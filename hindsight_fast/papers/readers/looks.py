@@ -161,7 +161,8 @@ def is_of(format: str, head: bytes) -> bool:
     if format == "openalex" and is_json(head) and _WORK_ID.search(head, 0, 4096):
         return True
     return any(
-        record_format(found.record) == format or _EMPTY_ANSWERS.get(format, {""}) <= found.top
+        record_format(found.record) == format
+        or (format in _EMPTY_ANSWERS and _EMPTY_ANSWERS[format] <= found.top)
         for found in outlines(head)
     )
 
