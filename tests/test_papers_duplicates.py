@@ -34,7 +34,6 @@ def merge_all(*rows: dict[str, Any]) -> Merged:
     merged = merging.merge(table, venues.table())
     records = [row for row in rows if row.get("role", Role.RECORD) <= Role.OLD]
     n_records = sum(row.get("n_records") or 1 for row in records)
-    assert merged.papers.height + merged.n_merged == n_records
     assert merged.papers["n_records"].sum() == n_records
     assert merged.papers["id"].is_unique().all() and not merged.papers["id"].null_count()
     assert merged.papers["id"].is_sorted() and merged.merges["id"].is_sorted()
@@ -46,7 +45,7 @@ def merge_all(*rows: dict[str, Any]) -> Merged:
         assert dict(found.schema) == schema
     backwards = merging.merge(table[list(range(table.height))[::-1]], venues.table())
     assert backwards.papers.equals(merged.papers) and backwards.merges.equals(merged.merges)
-    assert backwards.conflicts.equals(merged.conflicts) and backwards[3:] == merged[3:]
+    assert backwards.conflicts.equals(merged.conflicts) and backwards[4:] == merged[4:]
     return merged
 
 
@@ -218,7 +217,8 @@ def test_what_became_of_which_record() -> None:
             if line[name] is None:
                 assert paper[name] is None
                 continue
-            winner = records[line[name]]
+            place: int = line[name]
+            winner = records[place]
             assert winner[name] == paper[name], name
             allowed = {"date", "doi", "arxiv_id", "status"}
             assert name in allowed or winner["role"] <= Role.OLD, name

@@ -103,10 +103,11 @@ def test_own_output_reads_back(tmp_path: Path) -> None:
          "field": "cs", "doi": "10.1145/x"},
     )  # fmt: skip
     first = read_papers([path])
-    first.papers.write_parquet(tmp_path / "b.parquet")
+    told = ["date_kind", "date_origin", "date_precision", "n_records", "topics"]
+    first.papers.drop(told[:3]).write_parquet(tmp_path / "b.parquet")
     again = read_papers([tmp_path / "b.parquet"])
     assert again.papers.equals(first.papers)
-    assert again.ignored == ("date_kind", "date_origin", "date_precision", "n_records", "topics")
+    assert again.ignored == tuple(told[3:])
 
 
 STORE = '{"format_version": 1, "kind": "store"}'
@@ -131,7 +132,7 @@ def test_folders(tmp_path: Path) -> None:
     (tmp_path / "other" / "manifest.json").unlink()
     expected = {f"A title in {name}" for name in ("a.jsonl", "deep/er/b.JSON", "other/c.jsonl")}
     assert set(read_papers([tmp_path]).papers["title"]) == expected
-    with pytest.raises(DataError, match="is a folder without"):
+    with pytest.raises(DataError, match="is what this package made"):
         read_papers([tmp_path / "store"])
 
 

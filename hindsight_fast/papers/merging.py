@@ -52,8 +52,8 @@ class Merged(NamedTuple):
         Columns of `MERGE_SCHEMA`, ordered by id.
     conflicts : polars.DataFrame
         Columns of `CONFLICT_SCHEMA`.
-    n_merged : int
-        Records that became part of another; witnesses don't count.
+    unchanged : polars.Series
+        Ids of papers of an older store that are made of several records, none of them new.
     n_suffixed : int
         Papers whose id belonged to several and got a suffix.
     n_made : int
@@ -65,7 +65,7 @@ class Merged(NamedTuple):
     papers: pl.DataFrame
     merges: pl.DataFrame
     conflicts: pl.DataFrame
-    n_merged: int
+    unchanged: pl.Series
     n_suffixed: int
     n_made: int
     n_too_many: int
@@ -128,7 +128,7 @@ def merge(papers: pl.DataFrame, table: Table) -> Merged:
         named.select(list(PAPER_SCHEMA)).sort("id"),
         each.merges.join(ids, on="group").select(list(MERGE_SCHEMA)).sort("id"),
         conflicts.ordered(conflicts.listed(shared, ids, texts), conflicts.of_counts(apart)),
-        int(records.filter(_IS_RECORD)["n_records"].sum()) - named.height,
+        alone.filter(pl.col("pinned") & (pl.col("n_records") > 1))["id"],
         n_suffixed,
         n_made,
         groups.n_too_many,
@@ -159,6 +159,27 @@ def shared_rows(keys: pl.DataFrame, key: str, others: Sequence[str]) -> pl.DataF
     """Rows whose `key` is shared, see `duplicates.Take`."""
     shared = pl.col(key).is_not_null() & pl.col(key).is_duplicated()
     return keys.filter(shared).select("row", key, *others)
+
+
+def with_old(told: pl.DataFrame, unchanged: pl.Series, old: pl.DataFrame) -> pl.DataFrame:
+    """Add to `merges` or `conflicts` what an older store told of papers that are unchanged.
+
+    Parameters
+    ----------
+    told : polars.DataFrame
+        Columns of `MERGE_SCHEMA`, or of `CONFLICT_SCHEMA`.
+    unchanged : polars.Series of String
+        See `Merged`.
+    old : polars.DataFrame
+        The same of the older store. Of its conflicts only those within one paper stay: the others
+        are found anew.
+    """
+    if "kind" not in old.columns:
+        return pl.concat([told, old.filter(pl.col("id").is_in(unchanged.implode()))]).sort("id")
+    within = (pl.col("kind") == "counts_differ") & pl.col("ids").list.first().is_in(
+        unchanged.implode()
+    )
+    return conflicts.ordered(told, old.filter(within))
 
 
 def tell_apart(papers: pl.DataFrame) -> tuple[pl.DataFrame, int]:

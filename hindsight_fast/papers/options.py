@@ -1,11 +1,13 @@
 """How papers are read from files, and which of them are wanted."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
+
+import polars as pl
 
 from hindsight_fast.errors import UsageError
 from hindsight_fast.papers import venues
@@ -20,6 +22,22 @@ transit a few in a thousand; a tenth lies well between."""
 
 COLUMNS: Final = tuple(name for name in RAW_SCHEMA if name != "line")
 """What a source may tell of a paper."""
+
+
+class Old(NamedTuple):
+    """The papers of an older store.
+
+    Attributes
+    ----------
+    parts : callable
+        ``parts()`` yields frames with the columns of `PAPER_SCHEMA`.
+    merges, conflicts : polars.DataFrame
+        Columns of `MERGE_SCHEMA`, of `CONFLICT_SCHEMA`.
+    """
+
+    parts: Callable[[], Iterator[pl.DataFrame]]
+    merges: pl.DataFrame
+    conflicts: pl.DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +69,8 @@ class Options:
         dates, the ids and the retraction of a paper that another record is kept of.
     dates : tuple of pathlib.Path
         Files (or folders of them) whose records tell only that, too, and are no papers.
+    reuse : Old or None
+        Papers that are there already, and keep their ids (`Role.OLD`).
     progress : callable or None
         Called with the number of records of each batch.
 
@@ -71,6 +91,7 @@ class Options:
     topics: tuple[Topic, ...] = ()
     where: Where = field(default_factory=Where)
     dates: tuple[Path, ...] = ()
+    reuse: Old | None = None
     progress: Callable[[int], None] | None = None
 
     def __post_init__(self) -> None:

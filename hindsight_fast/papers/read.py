@@ -1,31 +1,23 @@
-"""Source files to one table of papers: read, clean, check, merge, count."""
+"""Source files to one table of papers, all in memory: read, clean, merge, count."""
 
-import difflib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import NamedTuple
+from tempfile import TemporaryDirectory
+from typing import Final
 
 import polars as pl
 
-from hindsight_fast.errors import DataError, UsageError
-from hindsight_fast.papers import readers, venues
-from hindsight_fast.papers.merging import Merged, merge
-from hindsight_fast.papers.options import COLUMNS, MAX_BAD, Options
-from hindsight_fast.papers.readers import streams
-from hindsight_fast.papers.records import clean
-from hindsight_fast.papers.schema import PAPER_SCHEMA, REJECT_SCHEMA, PaperTable
-from hindsight_fast.papers.sources import find_files
+from hindsight_fast.papers import venues
+from hindsight_fast.papers.intake import Intake
+from hindsight_fast.papers.merging import STATUSES, merge, with_old
+from hindsight_fast.papers.options import MAX_BAD, Options
+from hindsight_fast.papers.schema import PaperTable
+from hindsight_fast.papers.venues import Table
 
-_SHOWN = 5
-
-
-class _File(NamedTuple):
-    papers: list[pl.DataFrame]
-    rejects: list[pl.DataFrame]
-    malformed: Counter[str]
-    columns: frozenset[str]
+COUNTED: Final = ("status", "date", "citations", "venue", "n_records")
+"""Columns of a paper that `counted` looks at."""
 
 
 def read_papers(
@@ -66,11 +58,11 @@ def read_papers(
     Returns
     -------
     PaperTable
-        Papers ordered by id. Counts, besides those that must add up: ``n_title_only``,
-        ``n_retracted``, ``n_withdrawn``, ``n_undated``, ``n_citations``, ``n_venues`` (papers
-        with known citations, a venue of the table), ``n_venues_unlisted`` (a venue that the table
-        lacks), ``ids_suffixed``, ``ids_made``, ``too_many_alike``
-        (see `merging.Merged`) and ``malformed_<column>``.
+        Papers ordered by id. Counts, besides those that must add up: ``n_title_only``, ``n_stub``,
+        ``n_paratext``, ``n_retracted``, ``n_withdrawn``, ``n_undated``, ``n_citations``,
+        ``n_venues`` (papers with known citations, a venue of the table), ``n_venues_unlisted`` (a
+        venue that the table lacks), ``ids_suffixed``, ``ids_made``, ``too_many_alike`` (see
+        `merging.Merged`) and, where not 0, those of `intake.Intake`.
 
     Raises
     ------
@@ -94,107 +86,52 @@ def read_papers(
 
 def read_table(sources: Sequence[Path], options: Options) -> PaperTable:
     """Read papers as `read_papers` does, with any options."""
-    if not sources:
-        raise UsageError("no source: name at least one file of papers")
-    mapping = options.mapping
-    files = [
-        _read_file(path, options.names.get(path, str(path)), options)
-        for path in find_files(sources)
-    ]
-    columns = frozenset[str]().union(*(file.columns for file in files))
-    _check_found(mapping, columns)
-    papers = _together([frame for file in files for frame in file.papers], PAPER_SCHEMA)
-    rejects = _together([frame for file in files for frame in file.rejects], REJECT_SCHEMA)
-    malformed = sum((file.malformed for file in files), Counter[str]())
-    n_in = papers.height + rejects.height
-    merged = merge(papers, options.venues)
-    return PaperTable(
-        papers=merged.papers,
-        rejects=rejects.sort("file", "line"),
-        counts=_counts(n_in, rejects.height, merged, malformed),
-        ignored=tuple(sorted(columns - {*COLUMNS, *mapping.values()})),
-        merges=merged.merges,
-        conflicts=merged.conflicts,
-    )
+    with TemporaryDirectory(prefix="hindsight-papers-") as work:
+        intake = Intake(sources, options, Path(work))
+        chunks = list(intake.chunks())
+    records = pl.concat([chunk.papers for chunk in chunks])
+    rejects = pl.concat([chunk.rejects for chunk in chunks]).sort("file", "line")
+    merged = merge(records, options.venues)
+    merges, conflicts, old = merged.merges, merged.conflicts, options.reuse
+    if old is not None:
+        merges = with_old(merges, merged.unchanged, old.merges)
+        conflicts = with_old(conflicts, merged.unchanged, old.conflicts)
+    counts = totals(intake.counts, counted(merged.papers, options.venues), rejects.height)
+    counts |= {"ids_suffixed": merged.n_suffixed, "ids_made": merged.n_made}
+    counts["too_many_alike"] = merged.n_too_many
+    return PaperTable(merged.papers, rejects, counts, intake.ignored, merges, conflicts)
 
 
-def _check_found(mapping: Mapping[str, str], columns: frozenset[str]) -> None:
-    for ours, theirs in mapping.items():
-        if theirs not in columns:
-            close = difflib.get_close_matches(theirs, columns, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise UsageError(f"no source has the column {theirs!r} mapped to {ours!r}{hint}")
+def counted(papers: pl.DataFrame, table: Table) -> Counter[str]:
+    """Count what papers are and have; the counts of parts add up.
 
-
-def _read_file(path: Path, name: str, options: Options) -> _File:
-    file = _File([], [], Counter(), frozenset())
-    try:
-        head = streams.head(path)
-        reader = readers.find(path, head, options.format)
-        for batch in reader.read(path, head, options.mapping, options.limit):
-            cleaned = clean(batch.records, options.rules)
-            source = cleaned.papers["source"].fill_null(path.name)
-            file.papers.append(cleaned.papers.with_columns(source))
-            for rejects in (batch.rejects, cleaned.rejects):
-                file.rejects.append(rejects.select(pl.lit(name).alias("file"), pl.all()))
-            file.malformed.update(cleaned.malformed)
-            file = file._replace(columns=file.columns | batch.columns)
-            if options.progress is not None:
-                options.progress(batch.records.height + batch.rejects.height)
-    except DataError as error:
-        raise DataError(str(error).replace(str(path), name)) from error
-    _judge(name, file, options.mapping, options.max_bad)
-    return file
-
-
-def _judge(path: str, file: _File, mapping: Mapping[str, str], max_bad: float) -> None:
-    """Refuse a file that holds no papers, or too many rejects."""
-    n_papers = sum(frame.height for frame in file.papers)
-    rejects = _together(file.rejects, REJECT_SCHEMA).sort("line")
-    n = n_papers + rejects.height
-    if n == 0:
-        raise DataError(f"{path} holds no record")
-    if file.columns and not n_papers and not file.columns & {"title", mapping.get("title", "")}:
-        wanted = mapping.get("title", "title")
-        raise DataError(
-            f"{path} has no column {wanted!r}: it has {', '.join(sorted(file.columns)[:20])}; "
-            f"expected are {', '.join(COLUMNS)}, or other names with --map title=THEIRS"
-        )
-    allowed = max(max_bad * n, 1 if max_bad else 0)
-    if n_papers and rejects.height <= allowed:
-        return
-    first = "\n".join(
-        f"  line {line}: {reason}" + (f": {record[:80]}" if record else "")
-        for line, reason, record in rejects.head(_SHOWN).select("line", "reason", "record").rows()
-    )
-    raise DataError(
-        f"{path}: {rejects.height} of {n} records can't be used (allowed is a share of "
-        f"{max_bad:g}, see --max-bad):\n{first}"
-    )
-
-
-def _together(frames: list[pl.DataFrame], schema: dict[str, pl.DataType]) -> pl.DataFrame:
-    return pl.concat([pl.DataFrame(schema=schema), *frames])
-
-
-def _counts(n_in: int, n_rejects: int, merged: Merged, malformed: Counter[str]) -> dict[str, int]:
-    papers = merged.papers
+    Parameters
+    ----------
+    papers : polars.DataFrame
+        With the columns `COUNTED`.
+    table : Table
+    """
+    known = venues.is_known(papers["venue"], table)
     status = papers["status"]
-    known = venues.is_known(papers["venue"], venues.table())
-    return {
-        "n_in": n_in,
-        "n_papers": papers.height,
-        "n_merged": merged.n_merged,
-        "n_rejects": n_rejects,
-        "n_title_only": int((status == "title_only").sum()),
-        "n_retracted": int((status == "retracted").sum()),
-        "n_withdrawn": int((status == "withdrawn").sum()),
-        "n_undated": papers["date"].null_count(),
-        "n_citations": papers.height - papers["citations"].null_count(),
-        "n_venues": int(known.sum()),
-        "n_venues_unlisted": int((venues.is_named(papers["venue"], venues.table()) & ~known).sum()),
-        "ids_suffixed": merged.n_suffixed,
-        "ids_made": merged.n_made,
-        "too_many_alike": merged.n_too_many,
-        **{f"malformed_{name}": count for name, count in sorted(malformed.items()) if count},
-    }
+    return Counter(
+        {
+            "n_papers": papers.height,
+            "n_records": int(papers["n_records"].sum()),
+            **{f"n_{name}": int((status == name).sum()) for name in STATUSES if name != "ok"},
+            "n_undated": papers["date"].null_count(),
+            "n_citations": papers["citations"].count(),
+            "n_venues": int(known.sum()),
+            "n_venues_unlisted": int((venues.is_named(papers["venue"], table) & ~known).sum()),
+        }
+    )
+
+
+def totals(records: Counter[str], papers: Counter[str], n_rejects: int) -> dict[str, int]:
+    """Put together what was counted of records and of papers.
+
+    Of records, only ``n_in`` is told where it is 0.
+    """
+    n_merged = papers["n_records"] - papers["n_papers"]
+    told = {"n_in": records["n_in"], "n_merged": n_merged, "n_rejects": n_rejects}
+    told |= {name: n for name, n in papers.items() if name != "n_records"}
+    return told | {name: n for name, n in sorted(records.items()) if n}

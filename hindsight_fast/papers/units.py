@@ -1,0 +1,183 @@
+"""What is read together (a file, or the shards that are joined), and whether it is good enough."""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hindsight_fast.errors import DataError
+from hindsight_fast.papers import readers, s2_bulk
+from hindsight_fast.papers.options import COLUMNS, Options
+from hindsight_fast.papers.readers import Batch, streams
+from hindsight_fast.papers.readers.s2_shards import s2_dataset
+from hindsight_fast.papers.records import clean
+from hindsight_fast.papers.schema import REJECT_SCHEMA, Role
+
+S2_BULK: Final = "s2_bulk"
+"""What ``--format`` calls shards of Semantic Scholar's bulk datasets."""
+
+_SHOWN = 5
+
+
+class Unit(NamedTuple):
+    """Files that are read together.
+
+    Attributes
+    ----------
+    names : dict of pathlib.Path to str
+        The files, and what errors and rejects call them.
+    role : Role
+        What its records are.
+    read : callable
+        ``read(counts)`` yields batches, with the file that each comes from, and fills `counts`
+        (a Counter) with what the format has to tell beside them.
+    """
+
+    names: dict[Path, str]
+    role: Role
+    read: Callable[[Counter[str]], Iterator[tuple[Path, Batch]]]
+
+
+def units_of(paths: Sequence[Path], role: Role, options: Options, work: Path) -> Iterator[Unit]:
+    """Group files into units, by what they hold.
+
+    Raises
+    ------
+    UsageError, DataError, StorageError
+        A file that can't be opened, or shards that don't belong together.
+    """
+    shards: dict[str, list[Path]] = {}
+    of_shards: dict[Path, str] = {}
+    for path in paths:
+        names = {path: options.names.get(path, str(path))}
+        with naming(names):
+            dataset = _s2_dataset(path, options.format)
+        if dataset is None:
+            yield Unit(names, role, partial(_read_file, path, options))
+        else:
+            shards.setdefault(dataset, []).append(path)
+            of_shards |= names
+    if shards:
+        with naming(of_shards):
+            s2_bulk.check(shards)
+        folder = work / f"s2_bulk_{role.name}"
+        yield Unit(of_shards, role, partial(_read_shards, shards, folder, role, options))
+
+
+def _s2_dataset(path: Path, format: str) -> str | None:
+    head = streams.head(path)
+    if format not in ("auto", S2_BULK):
+        return None
+    dataset = s2_dataset(head)
+    if dataset is None and format == S2_BULK:
+        raise DataError(f"{path} is no shard of Semantic Scholar's bulk datasets")
+    return dataset
+
+
+def _read_file(path: Path, options: Options, _: Counter[str]) -> Iterator[tuple[Path, Batch]]:
+    head = streams.head(path)
+    reader = readers.find(path, head, options.format)
+    for batch in reader.read(path, head, options.mapping, options.limit):
+        yield path, batch
+
+
+def _read_shards(
+    shards: Mapping[str, Sequence[Path]],
+    folder: Path,
+    role: Role,
+    options: Options,
+    counts: Counter[str],
+) -> Iterator[tuple[Path, Batch]]:
+    settings = s2_bulk.Settings(keep=partial(_kept, role, options), limit=options.limit)
+    return s2_bulk.read(shards, folder, counts, settings)
+
+
+def _kept(role: Role, options: Options, raw: pl.DataFrame) -> pl.Series:
+    """Tell which records may be papers of their own, before their texts are known."""
+    kept = np.zeros(raw.height, dtype=np.bool_)
+    if role == Role.RECORD:
+        cleaned = clean(raw.with_columns(line=pl.int_range(pl.len())), options.rules)
+        chosen = options.where.early().mask(cleaned.papers)
+        kept[others(raw.height, cleaned.rejects["line"])] = chosen.to_numpy()
+    return pl.Series(kept)
+
+
+def others(n: int, rows: pl.Series) -> NDArray[np.int64]:
+    """Numbers below `n` that are not in `rows`, ascending."""
+    left = np.ones(n, dtype=np.bool_)
+    left[rows.to_numpy()] = False
+    return np.flatnonzero(left)
+
+
+@contextmanager
+def naming(names: Mapping[Path, str]) -> Generator[None]:
+    """Call files in errors what the user calls them."""
+    try:
+        yield
+    except DataError as error:
+        text = str(error)
+        for path, name in names.items():
+            text = text.replace(str(path), name)
+        raise DataError(text) from error
+
+
+class Seen:
+    """What was read of a unit so far."""
+
+    def __init__(self) -> None:
+        self._n_papers = 0
+        self._columns = frozenset[str]()
+        self._rejects: list[pl.DataFrame] = []
+
+    def add_papers(self, n: int) -> None:
+        """Note so many papers."""
+        self._n_papers += n
+
+    def add_columns(self, columns: frozenset[str]) -> None:
+        """Note names of columns."""
+        self._columns |= columns
+
+    def add_rejects(self, rejects: pl.DataFrame) -> None:
+        """Note rejects, columns of `REJECT_SCHEMA`."""
+        self._rejects.append(rejects)
+
+    def judge(self, unit: Unit, options: Options) -> None:
+        """Refuse a unit that holds no papers, or too many rejects.
+
+        Raises
+        ------
+        DataError
+        """
+        first, *more = unit.names.values()
+        name = f"{first} (and {len(more)} more)" if more else first
+        rejects = pl.concat([pl.DataFrame(schema=REJECT_SCHEMA), *self._rejects])
+        n = self._n_papers + rejects.height
+        if n == 0:
+            raise DataError(f"{name} holds no record")
+        wanted = options.mapping.get("title", "title")
+        if self._columns and not self._n_papers and not self._columns & {"title", wanted}:
+            raise DataError(
+                f"{name} has no column {wanted!r}: it has {', '.join(sorted(self._columns)[:20])}; "
+                f"expected are {', '.join(COLUMNS)}, or other names with --map title=THEIRS"
+            )
+        allowed = max(options.max_bad * n, 1 if options.max_bad else 0)
+        if not self._n_papers or rejects.height > allowed:
+            raise DataError(
+                f"{name}: {rejects.height} of {n} records can't be used (allowed is a share of "
+                f"{options.max_bad:g}, see --max-bad):\n{_shown(rejects, bool(more))}"
+            )
+
+
+def _shown(rejects: pl.DataFrame, with_file: bool) -> str:
+    """The first rejects, a line each."""
+    lines: list[str] = []
+    for file, line, reason, record in rejects.sort("file", "line").head(_SHOWN).iter_rows():
+        where = f"{file}, line {line}" if with_file else f"line {line}"
+        lines.append(f"  {where}: {reason}" + (f": {record[:80]}" if record else ""))
+    return "\n".join(lines)
