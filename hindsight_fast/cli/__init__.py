@@ -11,7 +11,18 @@ from typing import NoReturn
 
 import typer
 
-from hindsight_fast.cli import console, demo, embedding, inspection, models, papers, report, score
+from hindsight_fast.cli import (
+    collect,
+    console,
+    demo,
+    embedding,
+    inspection,
+    models,
+    papers,
+    report,
+    score,
+    venues,
+)
 
 app = typer.Typer(
     name="hindsight-fast",
@@ -31,6 +42,8 @@ app.command()(inspection.verify)
 app.command()(inspection.doctor)
 app.command()(report.report)
 app.add_typer(models.app, name="models")
+app.add_typer(collect.app, name="collect")
+app.add_typer(venues.app, name="venues")
 
 
 def version(wanted: bool) -> None:

@@ -22,10 +22,13 @@ import typer
 class Advance(Protocol):
     """Called with what is done and the total (0 where it is not known), again and again.
 
-    Where tokens are given, their rate is shown too; a label replaces the one before.
+    Where tokens are given, their rate is shown too; a label replaces the one before; `more` is
+    shown after all else.
     """
 
-    def __call__(self, done: int, total: int, *, tokens: int = 0, label: str = "") -> None: ...
+    def __call__(
+        self, done: int, total: int, *, tokens: int = 0, label: str = "", more: str = ""
+    ) -> None: ...
 
 
 Threads = Annotated[
@@ -75,13 +78,10 @@ def _go_on() -> None:
 
 
 @contextmanager
-def kept_when_stopped() -> Generator[None]:
-    """Say so at a signal: what is done meanwhile is kept."""
+def kept_when_stopped(lost: str = "the last few hundred papers") -> Generator[None]:
+    """Say so at a signal: what is done meanwhile is kept, but for what is `lost`."""
     global _when_stopped
-    _when_stopped = (
-        "what is done is kept, but for the last few hundred papers; run the same command again "
-        "to go on"
-    )
+    _when_stopped = f"what is done is kept, but for {lost}; run the same command again to go on"
     try:
         yield
     finally:
@@ -162,15 +162,25 @@ def progress(label: str, unit: str) -> Generator[Advance]:
         MofNCompleteColumn(),
         TextColumn(f"{unit}{{task.fields[rates]}}, left"),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[more]}"),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=None, rates="")
+        task = bar.add_task(label, total=None, rates="", more="")
         rates = _Rates()
 
-        def advance(done: int, total: int, *, tokens: int = 0, label: str = label) -> None:
+        def advance(
+            done: int, total: int, *, tokens: int = 0, label: str = label, more: str = ""
+        ) -> None:
             told = rates.told(label, done, tokens)
             shown = f" ({told})" if told else ""
-            bar.update(task, completed=done, total=total or None, description=label, rates=shown)
+            bar.update(
+                task,
+                completed=done,
+                total=total or None,
+                description=label,
+                rates=shown,
+                more=more,
+            )
 
         yield _checked(advance)
 
@@ -198,12 +208,14 @@ class _Rates:
 
 
 def _checked(advance: Advance) -> Advance:
-    def advance_or_leave(done: int, total: int, *, tokens: int = 0, label: str = "") -> None:
+    def advance_or_leave(
+        done: int, total: int, *, tokens: int = 0, label: str = "", more: str = ""
+    ) -> None:
         _go_on()
         if label:
-            advance(done, total, tokens=tokens, label=label)
+            advance(done, total, tokens=tokens, label=label, more=more)
         else:
-            advance(done, total, tokens=tokens)
+            advance(done, total, tokens=tokens, more=more)
 
     return advance_or_leave
 
@@ -213,7 +225,9 @@ def _plain_progress(label: str, unit: str) -> Advance:
     began = told = time.monotonic()
     rates = _Rates()
 
-    def advance(done: int, total: int, *, tokens: int = 0, label: str = label) -> None:
+    def advance(
+        done: int, total: int, *, tokens: int = 0, label: str = label, more: str = ""
+    ) -> None:
         nonlocal told
         rate, now = rates.told(label, done, tokens), time.monotonic()
         if now - told < min(max(first, (now - began) / 20), last):
@@ -222,7 +236,8 @@ def _plain_progress(label: str, unit: str) -> Advance:
         rest = ""
         if total and rates.per_second:
             rest = f" of {total:,}, {duration((total - done) / rates.per_second)} left"
-        note(f"{label}: {done:,} {unit}{rest}" + (f" ({rate})" if rate else ""))
+        shown = f" ({rate})" if rate else ""
+        note(f"{label}: {done:,} {unit}{rest}{shown}" + (f", {more}" if more else ""))
 
     return advance
 

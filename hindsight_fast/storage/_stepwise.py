@@ -8,6 +8,7 @@ next step; so what is noted of is never done again.
 import contextlib
 import itertools
 import os
+import shutil
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,10 +35,13 @@ class Steps:
         Facts for the manifest.
     noted : list of mappings
         What earlier processes noted, in order; lines that didn't survive are left out.
+    keep : bool
+        After an exception, what is done stays; else nothing does.
     """
 
     def __init__(self, staging: Staging, noted: list[Record], journal: Journal) -> None:
         self.folder, self.body, self.noted = staging.folder, staging.body, noted
+        self.keep = True
         self._journal = journal
 
     def note(self, record: Record) -> None:
@@ -64,7 +68,7 @@ def publish_stepwise(
     """Fill a folder step by step, going on where an earlier process stopped.
 
     On leaving the body of the `with` the artefact appears at its place whole, as with `publish`;
-    after an exception what is done stays in the hidden folder.
+    after an exception what is done stays in the hidden folder, if it is to be kept.
 
     Parameters
     ----------
@@ -97,8 +101,15 @@ def publish_stepwise(
                 for record in (header, *noted):
                     new.add(record)
                 journal = new.done()
-        with contextlib.closing(journal):
-            yield Steps(staging, noted, journal)
+        work = Steps(staging, noted, journal)
+        try:
+            yield work
+        except BaseException:
+            if not work.keep:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+        finally:
+            journal.close()
         with storage_errors(writing):
             finish(staging, path, kind, fingerprint, overwrite=overwrite)
     finally:

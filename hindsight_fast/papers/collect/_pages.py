@@ -1,0 +1,147 @@
+"""The pages of a collection: how their answers are kept, and the list that names them."""
+
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from hindsight_fast.errors import ArtefactError
+from hindsight_fast.storage import storage_errors
+
+KIND: Final = "collection"
+RAW: Final = "raw"
+LIST: Final = "pages.jsonl"
+TABLE: Final = "papers.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A page whose answer came.
+
+    Attributes
+    ----------
+    query, page : int
+        Which query, from 0, and which of its pages, from 1.
+    name : str
+        Of the query.
+    n : int
+        Records on it.
+    total : int
+        Records that the service announced of this query.
+    digest : str
+        Hash of their ids: no two pages have the same.
+    following : str or None
+        What asks for the next page.
+    file : str or None
+        In `raw`; an answer without records is not kept.
+    size : int
+        Of the file, bytes.
+    blake2b : str
+        Hash of the file.
+    at : str
+        When it came, UTC.
+    """
+
+    query: int
+    page: int
+    name: str
+    n: int
+    total: int
+    digest: str
+    following: str | None
+    file: str | None
+    size: int
+    blake2b: str
+    at: str
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Kept":
+        """Read what `record` gave."""
+        return cls(**{field.name: record[field.name] for field in fields(cls)})
+
+    def record(self) -> dict[str, Any]:
+        """Give it as JSON values."""
+        return asdict(self)
+
+    def is_whole(self, raw: Path) -> bool:
+        """Tell whether its file is there as it was."""
+        if self.file is None:
+            return True
+        path = raw / self.file
+        if not path.is_file() or path.stat().st_size != self.size:
+            return False
+        return hash_of(path.read_bytes()) == self.blake2b
+
+
+def hash_of(content: bytes) -> str:
+    """BLAKE2b, as for all files of an artefact."""
+    return hashlib.blake2b(content, digest_size=32).hexdigest()
+
+
+def packed(body: bytes) -> bytes:
+    """An answer, compressed; the same bytes each time."""
+    return gzip.compress(body, 6, mtime=0)
+
+
+def unpacked(content: bytes) -> bytes:
+    """An answer, as it came."""
+    return gzip.decompress(content)
+
+
+def file_name(query: str, page: int) -> str:
+    """Name the file of a page."""
+    return f"{query}-{page:05d}.json.gz"
+
+
+def slugs(names: list[str]) -> list[str]:
+    """Make the beginnings of file names of the names of queries, no two the same."""
+    made: list[str] = []
+    for name in names:
+        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "query"
+        tries = [slug, *(f"{slug}-{number}" for number in range(2, len(names) + 2))]
+        made.append(next(one for one in tries if one not in made))
+    return made
+
+
+def write_list(path: Path, pages: list[Kept]) -> None:
+    """Write the list of the pages, a line each."""
+    with storage_errors(f"write {path}"), path.open("w", encoding="utf-8") as file:
+        for page in pages:
+            file.write(json.dumps(page.record(), ensure_ascii=False) + "\n")
+
+
+def read_list(folder: Path) -> Iterator[Kept]:
+    """Read the list of the pages of a finished collection.
+
+    Raises
+    ------
+    ArtefactError
+        It is not as it was written.
+    """
+    path = folder / LIST
+    with storage_errors(f"read {path}"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield Kept.from_record(json.loads(line))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ArtefactError(f"{path}, line {number}: {error}") from error
+
+
+def collected_on(path: Path) -> date | None:
+    """Tell when the answer in a file of a collection came; None of any other file.
+
+    A service's counts are those of that day, which its answers don't say.
+    """
+    folder = path.parent.parent
+    if path.parent.name != RAW or not (folder / LIST).is_file():
+        return None
+    for page in read_list(folder):
+        if page.file == path.name:
+            return datetime.fromisoformat(page.at).date()
+    return None
