@@ -1,12 +1,18 @@
 """Which venue a name means."""
 
+import re
 import tomllib
 from importlib.resources import files
+from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from hindsight_fast.errors import UsageError
 from hindsight_fast.papers import venues
+from hindsight_fast.papers.venue_check import CLASSES, Nearest, check, class_of
 
 MEANT = {
     "NeurIPS": [
@@ -16,32 +22,46 @@ MEANT = {
         "Thirty-seventh Conference on Neural Information Processing Systems",
         "Advances in Neural Information Processing Systems 36: Annual Conference on Neural "
         "Information Processing Systems 2023, NeurIPS 2023, New Orleans, LA, USA, December 10 - 16",
+        "Neural Information Processing Systems (NeurIPS) 2022", "2024 Neurips",
+        "Advances in Neural Information Processing Systems (2024) vol. 37 page 80987-81015",
+        "The Thirty-Eighth Annual Conference on Neural Information Processing Systems (NeurIPS)",
     ],
     "ICLR": [
         "ICLR (Poster)", "ICLR 2023 notable top 5%", "ICLR 2023 notable-top-25%", "ICLR_2024_oral",
         "ICLR 2024 Spotlight", "ICLR.cc/2024/Conference", "iclr",
         "The Twelfth International Conference on Learning Representations, ICLR 2024, Vienna, "
         "Austria, May 7-11, 2024",
+        "ICLR 2020 - Proceedings of the 7th International Conference on Learning Representation",
+        "13th International Conference on Learning Representations (ICLR 2025 Oral)",
+        "Published as a conference paper at ICLR 2025", "To appear in ICLR",
     ],
     "ICML": [
         "Proc. of the 40th International Conference on Machine Learning", "ICML 2024, PMLR 235",
         "In: ICML", "ICML.cc/2024/Conference",
+        "Proceedings of the 41 st International Conference on Machine Learning PMLR 2354 2024",
     ],
     "ACL": [
         "acl", "ACL/IJCNLP", "ACL (1)",
         "Proceedings of the 58th Annual Meeting of the Association for Computational Linguistics "
         "(Volume 1: Long Papers)",
+        "2024.acl-long.419", "https://aclanthology.org/2023.acl-short", "ACL 2024 main",
+        "Proceedings of the Joint Conference of the 47th Annual Meeting of the ACL and the 4th "
+        "International Joint Conference on Natural Language Processing of the AFNLP",
     ],
     "EMNLP": [
         "EMNLP-IJCNLP 2019",
         "Proceedings of the 2023 Conference on Empirical Methods in Natural Language Processing "
         "(EMNLP 2023)",
+        "2023.emnlp-main.559", "EMNLP/IJCNLP (1)",
+        "Proceedings of the 2021 Conference on Empirical Methods in Natural Language Processing, "
+        "Association for Computational Linguistics",
     ],
     "CVPR": [
         "IEEE/CVF Conference on Computer Vision and Pattern Recognition", "CVPR2023", "CVPR'23",
         "cvpr23",
         "CVPR 2024 Highlight", "CVPR 2024 (Highlights)", "CVPR 2024 Award Candidate",
         "2023 IEEE/CVF Conference on Computer Vision and Pattern Recognition (CVPR)",
+        "2018 IEEE Conference on Computer Vision and Pattern Recognition",
     ],
     "AAAI": ["AAAI-24", "AAAI 2024 Technical Track", "AAAI vol38",
              "Proceedings of the AAAI Conference on Artificial Intelligence, 38(5)"],
@@ -49,9 +69,20 @@ MEANT = {
     "WACV": ["Workshop on Applications of Computer Vision", "wacv"],
     "NeurIPS Datasets and Benchmarks": ["NeurIPS 2023 Datasets and Benchmarks Poster"],
     "FAccT": ["FAT*"],
-    "arXiv": ["arxiv", "CoRR", "CoRR, abs/2301.00001", "arXiv preprint arXiv:2301.00001"],
-    "bioRxiv": ["bioRxiv"],
-    "NAACL": ["NAACL-HLT2021", "naacl2021"],
+    "arXiv": ["arxiv", "CoRR", "CoRR, abs/2301.00001", "arXiv preprint arXiv:2301.00001",
+              "arXiv (Cornell University)", "arXiv: Machine Learning"],
+    "bioRxiv": ["bioRxiv", "bioRxiv (Cold Spring Harbor Laboratory)"],
+    "NAACL": ["NAACL-HLT2021", "naacl2021",
+              "North American Chapter of the Association for Computational Linguistics"],
+    "SIGIR": ["SIGIR 2021 Proceedings of the 44th International ACM SIGIR Conference on Research "
+              "and Development in Information Retrieval July 2021 Pages 2146-2150"],
+    "TACL": ["Trans. Assoc. Comput. Linguistics", "Transactions of the Association for "
+             "Computational Linguistics (2022) 10 73--91"],
+    "TMLR": ["Trans. Mach. Learn. Res.", "Transactions on Machine Learning Research (05/2024)"],
+    "ACM MM": ["ACM Multimedia", "MM 2024", "32nd ACM International Conference on Multimedia"],
+    "ICMLA": ["International Conference on Machine Learning and Applications"],
+    "ICONIP": ["International Conference on Neural Information Processing"],
+    "ACML": ["Asian Conference on Machine Learning"],
     "Preprint": ["preprint", "Preprints 2024"],
     "ACL Rolling Review": ["ACL ARR 2024 June"],
 }  # fmt: skip
@@ -65,6 +96,13 @@ OWN_NAME = [
     "EMNLP (System Demonstrations)", "Tutorial at ACL", "CVPR Companion", "AAAI Student Abstract",
     "ICLR 2024 Tiny Papers", "ICLR Blogposts 2023", "AAAI Spring Symposium", "ICML, IJCAI",
     "Advances in Neural Information Processing Systems Workshop, NeurIPS 2023, New Orleans",
+    "International Conference on Learning Representations and Reasoning", "IEEE Multimedia",
+    "SIGIR-AP", "2024.findings-naacl.78", "https://aclanthology.org/2023.findings-emnlp.189/",
+    "International Conference on Software Engineering (ICSE; NIER track)", "ACL 2025 Finding",
+    "ICLR 2024 Position Track", "AAAI 2024 New Faculty Highlights", "EMNLP 2023 Industry Track",
+    "NeurIPS 2023 Competition Track", "ACL (Student Research Workshop)", "EMNLP (Tutorials)",
+    "Findings of ACL, ACL 2024", "International Conference on Machine Learning, Chengdu, China",
+    "Association for Computational Linguistics",
 ]  # fmt: skip
 UNDECIDED = [
     "Submitted to ICLR 2024", "ICLR 2024 Rejected", "ICLR 2024 Withdrawn Submission",
@@ -72,6 +110,7 @@ UNDECIDED = [
     "ICLR.cc/2024/Conference/Paper12", "ICLR.cc/2024/Conference/Submission123", "Paper12",
     "CVPR 2024 Desk-Rejected", "NeurIPS 2023 (under review)", "Under double-blind review at ICML",
     "ICML 2024 (not accepted)", "Withdrawal, ICLR 2021",
+    "Under review as a conference paper at ICLR 2024", "NeurIPS 2024 Conference Submission1234",
 ]  # fmt: skip
 OTHER = {"AACL", "NAACL", "EACL", "IJCNLP", "Machine Learning", "SIGIR"}
 NOTHING = [
@@ -85,6 +124,10 @@ NOTHING = [
     "Poster",
     "Accept (oral)",
     "IEEE",
+    "PubMed",
+    "Proceedings of the",
+    "PMLR 202 (2023)3676-3713",
+    "https://aclanthology.org/",
 ]
 
 
@@ -139,7 +182,7 @@ def test_the_seven() -> None:
 def test_table_is_sound() -> None:
     content = tomllib.loads(files("hindsight_fast").joinpath("data/venues.toml").read_text("utf-8"))
     names = [venue["name"] for venue in content["venue"]]
-    assert len(names) == len(set(names)) >= 47
+    assert len(names) == len(set(names)) >= 270
     for venue in content["venue"]:  # no alias of one is an alias of another, and each finds home
         assert set(_resolve([venue["name"], *venue.get("aliases", [])])) == {venue["name"]}
 
@@ -154,3 +197,127 @@ def test_resolving_twice_changes_nothing() -> None:
 def test_year_in() -> None:
     names = pl.Series(["ICLR 2024", "CVPR 2023/2024", "CVPR 20231", "ACL", None])
     assert venues.year_in(names).to_list() == ["2024", None, None, None, None]
+
+
+def test_months_of_main_tracks() -> None:
+    known = venues.table().months
+    assert {name for name, _ in known} >= venues.table().top
+    for name in ("ICLR", "NeurIPS", "ICML", "ACL", "CVPR", "AAAI"):
+        assert {year for held, year in known if held == name} >= set(range(2017, 2026))
+    assert venues.month_held(
+        pl.Series(["NeurIPS", "NeurIPS", "ICLR", "NeurIPS", None, "Findings of ACL"]),
+        pl.Series([2022, 2023, 2020, 1990, 2023, 2023]),
+        venues.table(),
+    ).cast(pl.String).to_list() == ["2022-11-01", "2023-12-01", "2020-04-01", None, None, None]
+
+
+_PIECES = (
+    *(alias for alias in MEANT["NeurIPS"] + OWN_NAME + UNDECIDED + NOTHING),
+    "ICML", "acl", "IEEE", "Workshop", "2023", "oral", ", ", " (", ")", ": ", "Ｉ", "é", "&", "_",
+    "Phys. Rev. D", "Journal of", "PubMed", "Machine Learning", "no", "v3", "pp. 12--15", "CVPR23",
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.sampled_from(_PIECES), max_size=4).map(" ".join), min_size=1))
+def test_names_that_are_passed_over_mean_nothing(names: list[str]) -> None:
+    from hindsight_fast.papers.venues import _meaning  # pyright: ignore[reportPrivateUsage]
+
+    assert _resolve(names) == [_meaning(name, venues.table()) for name in names]
+
+
+MINE = """
+nothing = ["to be announced"]
+side_events = ["satellite meeting"]
+
+[[venue]]
+name = "NeurIPS"
+aliases = ["NuerIPS"]
+
+[[venue]]
+name = "BIBM"
+aliases = ["International Conference on Bioinformatics and Biomedicine"]
+top = true
+tier = 2
+months = { 2024 = 12 }
+"""
+
+
+def test_a_file_of_ones_own_extends_the_table(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text(MINE, encoding="utf-8")
+    mine, shipped = venues.load(tmp_path / "my.toml"), venues.load()
+    names = ["NuerIPS 2024", "IEEE BIBM 2024", "neurips", "To Be Announced", "ICML"]
+    resolved = venues.resolve(pl.Series(names), mine)
+    assert resolved.to_list() == ["NeurIPS", "BIBM", "NeurIPS", None, "ICML"]
+    assert _resolve(names)[:2] == names[:2]
+    assert venues.is_top(resolved, mine).to_list() == [True, True, True, False, True]
+    assert venues.is_side_event(pl.Series(["ICML Satellite Meeting"]), mine).all()
+    assert mine.months["BIBM", 2024] == mine.months["NeurIPS", 2024] == 12
+    assert mine.fingerprint != shipped.fingerprint and shipped.added == ""
+    again = venues.extended(mine.added, "a store")
+    assert again.fingerprint == mine.fingerprint and again.names == mine.names
+    assert venues.extended("", "a store") is shipped
+
+
+WRONG = {
+    "[[venue": "is not TOML",
+    "venues = []": "'venues' means nothing here, did you mean 'venue'",
+    'venue = "ICML"': "two brackets",
+    "[[venue]]\naliases = []": "venue 1 has no name",
+    '[[venue]]\nname = "X"\nalias = ["Y"]': "'alias' means nothing here, did you mean 'aliases'",
+    '[[venue]]\nname = "X"\naliases = "Y"': "venue 'X': aliases is 'Y'; expected is a list",
+    '[[venue]]\nname = "X"\ntop = 1': "top is 1; expected is true or false",
+    '[[venue]]\nname = "X"\ntier = 3': "tier is 3; expected is 1 or 2",
+    '[[venue]]\nname = "X"\nmonths = { 2024 = 13 }': "months is",
+    '[[venue]]\nname = "X"\nmonths = { may = 5 }': "months is",
+    '[[venue]]\nname = "X"\naliases = ["NIPS"]': "'NIPS' of 'X' already means 'NeurIPS'",
+    '[[venue]]\nname = "Conference 2024"': "says nothing of its own",
+    "nothing = [1]": "nothing is [1]; expected is a list of texts",
+}
+
+
+@pytest.mark.parametrize(("text", "said"), WRONG.items())
+def test_a_wrong_file_is_refused_by_name_and_key(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "my.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=re.escape(said)) as refused:
+        venues.load(tmp_path / "my.toml")
+    assert str(refused.value).startswith(str(tmp_path / "my.toml"))
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    for name in ("none.toml", "bytes.toml"):
+        with pytest.raises(UsageError, match=name):
+            venues.load(tmp_path / name)
+
+
+def test_each_name_has_a_class() -> None:
+    names = ["ICLR 2024", "SIGIR", "CoRR", "ICML Workshop", "Submitted to ICLR", "Things", "", None]
+    expected = [*CLASSES, "none"]
+    assert class_of(pl.Series(names, dtype=pl.String), venues.table()).to_list() == expected
+
+
+def test_what_is_not_known_is_listed_by_frequency() -> None:
+    names = pl.Series(["NuerIPS"] * 2 + ["Things"] * 3 + ["ICML", "ICML Workshop", None])
+    checked = check([names, pl.Series(["Things", "NuerIPS", "Stuff"])], venues.table(), 2)
+    assert checked.unmatched.rows() == [("Things", 4, None), ("NuerIPS", 3, "NeurIPS")]
+    assert (checked.n_unmatched, sum(checked.counts.values())) == (3, 11)
+    assert list(checked.counts) == list(CLASSES)
+    nothing = check([pl.Series([], dtype=pl.String)], venues.table(), 2)
+    assert nothing.n_unmatched == 0 and nothing.unmatched.height == 0
+
+
+NEAREST = {
+    "SIGDAIL 2024": "SIGDIAL",
+    "Int. Conference on Learning Representations (Kigali)": "ICLR",
+    "CIKM 2018 October 22-26 Torino Italy": "CIKM",
+    "Proc. Empirical Methods in Natural Language Processing, Singapore, pages 12": "EMNLP",
+    "Nature Physics": None,
+    "é": None,
+    "": None,
+}
+
+
+def test_the_nearest_known_name() -> None:
+    nearest = Nearest(venues.table())
+    assert {name: nearest.to(name) for name in NEAREST} == NEAREST
