@@ -1,8 +1,14 @@
-"""Citation counts and identifiers as people write them."""
+"""Citation counts and identifiers as people write them, and what a record makes of its values."""
+
+from datetime import date
+from typing import Any
 
 import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from hindsight_fast.papers import citations, identifiers
+from hindsight_fast.papers import citations, identifiers, records, text, venues
+from hindsight_fast.papers.records import RAW_SCHEMA, Cleaned, Rules
 
 COUNTS = {
     "12": 12, " 7 ": 7, "12.0": 12, "+5": 5, "0": 0,
@@ -80,3 +86,82 @@ def test_an_id_of_several_papers_gets_suffixes() -> None:
     assert all(i.startswith("a~") and len(i) == 2 + identifiers.ID_DIGITS for i in (ids[0], ids[1]))
     backwards, _ = identifiers.tell_apart(papers.reverse(), "key")
     assert backwards["id"].to_list() == ids[::-1]
+
+
+RULES = Rules(date(2026, 11, 30), venues.table())
+
+
+def _clean(*facts: dict[str, Any]) -> Cleaned:
+    rows = [{"title": f"Title {place}"} | row for place, row in enumerate(facts)]
+    return records.clean(pl.DataFrame(rows, schema=RAW_SCHEMA), RULES)
+
+
+MALFORMED = {
+    "citations": ("1.2k", "-1", "12"),
+    "citations_as_of": ("lately", "", "2025-01"),
+    "citations_dated": ("2023: 5", "none", "2023:5 2024-03:12"),
+    "date": ("bad", "n/a", "2023"),
+    "first_public": ("v1", "None", "Mon, 2 Apr 2007 19:18:42 GMT"),
+    "revised": ("2023-02-30", " ", "2023-02-28"),
+    "year": ("23", "-", "2023.0"),
+    "corpus_id": ("12a", "null", "12"),
+    "arxiv_id": ("2413.00001", "nan", "2405.14012v2"),
+    "doi": ("11.1145/x", "undefined", "10.1145/x"),
+}
+
+
+def test_what_is_not_understood_is_unknown_and_counted() -> None:
+    names = ("wrong", "nothing", "good")
+    facts = [{name: values[i] for name, values in MALFORMED.items()} for i in range(len(names))]
+    cleaned = _clean(*facts)
+    assert cleaned.malformed == dict.fromkeys(sorted(MALFORMED), 1) | cleaned.malformed
+    assert set(cleaned.malformed) == set(MALFORMED)
+    wrong, nothing, good = cleaned.papers.to_dicts()
+    for name in set(MALFORMED) - {"first_public"}:
+        assert (wrong[name], nothing[name]) == (None, None) and good[name] is not None
+
+
+def test_an_arxiv_doi_is_no_malformed_doi() -> None:
+    cleaned = _clean({"doi": "10.48550/arXiv.2405.14012"})
+    assert cleaned.malformed["doi"] == 0
+    assert cleaned.papers.select("doi", "arxiv_id").row(0) == (None, "2405.14012")
+
+
+def test_ids_are_taken_from_where_they_are() -> None:
+    rows = [
+        {"arxiv_id": "2405.14012", "id": "arXiv:2301.00001"},
+        {"id": "arXiv:2301.00001", "url": "https://arxiv.org/abs/2405.14012"},
+        {"id": "x", "url": "https://arxiv.org/abs/hep-th/9901001v2"},
+        {"id": "2401.12345", "url": "https://doi.org/10.1145/ABC.1?x=1"},
+        {"arxiv_id": "2812.00001", "doi": "10.1145/x", "url": "https://doi.org/10.1145/y"},
+    ]
+    papers = _clean(*rows).papers
+    ids = ["2405.14012", "2301.00001", "hep-th/9901001", "2401.12345", None]
+    assert papers["arxiv_id"].to_list() == ids
+    assert papers["doi"].to_list() == [None, None, None, "10.1145/abc.1", "10.1145/x"]
+
+
+def test_what_the_source_says_of_the_status() -> None:
+    abstract = "We show what is so, at length, and how it came to be so."
+    said = ("Retracted", "withdrawn", "paratext", "published", None)
+    status = _clean(*({"abstract": abstract, "status": each} for each in said))
+    assert status.papers["status"].to_list() == ["retracted", "withdrawn", "paratext", "ok", "ok"]
+
+
+def _slow_authors(names: list[str | None] | None) -> list[str] | None:
+    cleaned = [
+        text.missing_to_null(text.clean(pl.Series([name])))[0] for name in names or [] if name
+    ]
+    return [name for name in cleaned if name is not None] or None
+
+
+_NAMES = st.sampled_from(
+    ["Ada Bee", " Ada  Bee ", "B&amp;C", "", "nan", None, "É. Ü", "C. Bal\\'azs"]
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.none() | st.lists(_NAMES, max_size=4), min_size=1, max_size=6))
+def test_authors_agree_with_slow_twin(lists: list[list[str | None] | None]) -> None:
+    papers = _clean(*({"authors": names} for names in lists)).papers
+    assert papers["authors"].to_list() == [_slow_authors(names) for names in lists]
