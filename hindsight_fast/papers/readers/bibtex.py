@@ -1,17 +1,17 @@
-"""Entries of a BibTeX file, through bibtexparser, in pieces of bounded size.
+"""Entries of a BibTeX file, through bibtexparser, one at a time.
 
 A line that begins with ``@type{`` or ``@type(`` begins an entry, whatever stands before it: that
-is how the parser finds its way after damage, so files are cut there and nothing changes by it.
+is how the parser finds its way after damage, so files are cut there and no entry changes by it.
 An entry that can't be parsed is a reject; comments and preambles are no records. Macros
 (``@string``, months) are put in, and concatenations made.
 """
 
 import logging
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import IO, Any, Final
 
 import polars as pl
 from bibtexparser.entrypoint import parse_string
@@ -26,7 +26,6 @@ LONGEST_ENTRY: Final = 4 << 20
 LONGEST_MACRO: Final = 2_000
 """Characters, so that what is made of macros stays small."""
 
-_PIECE = 1 << 20
 _START = re.compile(rb"[ \t]*@\w*[ \t]*[{(]")
 _FIRST = re.compile(rb"(?:\s|%[^\n]*\n)*@\w+\s*[{(]")
 _NO_BLOCK = re.compile(r"^[ \t]*@\s*(?!(?:comment|preamble|string)\b)\w+\s*[{(].*", re.I | re.M)
@@ -78,52 +77,37 @@ def _in_plain_text(records: pl.DataFrame) -> pl.DataFrame:
     return records.with_columns(*texts, _tex.people(records["authors"]))
 
 
-class _Piece(NamedTuple):
-    """Some of a file's lines, from one that begins an entry on (but for the first piece)."""
-
-    line: int
-    text: bytes
-    too_long: bool  # a single entry, cut
-
-
 def _records(path: Path) -> Iterator[lines.Record]:
     macros = dict(_MONTHS)
     with streams.open_bytes(path) as stream:
-        for piece in _pieces(streams.lines(stream)):
-            if piece.too_long:
-                reason = f"an entry longer than {LONGEST_ENTRY >> 20} MiB"
-                shown = piece.text[:_SHOWN].decode("utf-8", "replace")
-                yield lines.Record(piece.line, 0, lines.Bad(reason, shown))
+        for line, piece in _pieces(stream):
+            text = piece.decode("utf-8", "surrogateescape")
+            if len(piece) > LONGEST_ENTRY:
+                yield _bad(line, 0, f"an entry longer than {LONGEST_ENTRY >> 20} MiB", text)
                 continue
-            text = piece.text.decode("utf-8", "surrogateescape")
             with _unlogged():
                 blocks = parse_string(text, parse_stack=[]).blocks
             for block in blocks:
-                yield from _of_block(block, piece.line, macros)
+                yield from _of_block(block, line, macros)
 
 
-def _pieces(numbered: Iterable[tuple[int, bytes | None]]) -> Iterator[_Piece]:
-    """Cut lines before some of those that begin an entry, about every `_PIECE` bytes."""
+def _pieces(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Cut a file before each line that begins an entry; of a piece too long the beginning."""
     kept: list[bytes] = []
     first, size = 1, 0
-    entry, entry_size, skipping = 0, 0, False  # the last entry: its place in `kept`, its size
-    for number, line in numbered:
-        if line is not None and _START.match(line):
-            if size >= _PIECE or skipping:
-                yield _Piece(first, b"\n".join(kept), False)
-                kept, first, size = [], number, 0
-            entry, entry_size, skipping = len(kept), 0, False
-        elif skipping:
-            continue
-        kept.append(line or b"")
-        size += len(kept[-1]) + 1
-        entry_size += len(kept[-1]) + 1
-        if line is None or entry_size > LONGEST_ENTRY:
-            cut = b"\n".join(kept[entry:])[:LONGEST_ENTRY]
-            yield _Piece(first, b"\n".join(kept[:entry]), False)
-            yield _Piece(first + entry, cut, True)
-            kept, size, skipping = [], 0, True
-    yield _Piece(first, b"\n".join(kept), False)
+    number, whole = 0, True
+    while line := stream.readline(LONGEST_ENTRY + 1):
+        number += whole
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if whole and _START.match(line):
+            yield first, b"".join(kept)
+            kept, first, size = [], number, 0
+        whole = line.endswith(b"\n")
+        if size <= LONGEST_ENTRY:
+            kept.append(line)
+            size += len(line)
+    yield first, b"".join(kept)
 
 
 @contextmanager
@@ -182,8 +166,10 @@ def _understood(
 
 
 def _why(error: Exception) -> str:
-    reason: str = getattr(error, "abort_reason", str(error))
-    return f"not BibTeX: {' '.join(reason.split()).rstrip('.')}"
+    reason = " ".join(str(getattr(error, "abort_reason", error)).split())
+    if "end of file" in reason:
+        reason = "it is not closed where the next entry begins, or the file ends"
+    return f"not BibTeX: {reason.rstrip('.')}"
 
 
 def _bad(line: int, size: int, reason: str, raw: str) -> lines.Record:
