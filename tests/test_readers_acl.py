@@ -176,7 +176,7 @@ def test_only_a_main_volume_is_the_venue(
         ("Transactions of the ACL, Volume 10",
          "<journal-title>Transactions of the Association for Computational Linguistics"
          "</journal-title>", "", "TACL"),
-        ("Transactions of the Association for Computational Linguistics, Volume 10", "", "", "TACL"),
+        ("Transactions of the Association for Computational Linguistics, Volume 1", "", "", "TACL"),
         ("Computational Linguistics, Volume 48, Issue 1 - March 2022", "", "",
          "Computational Linguistics"),
         ("A Volume of Things", "", "<journal>TACL</journal>", "TACL"),
