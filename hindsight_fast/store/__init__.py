@@ -13,7 +13,7 @@ A store has two identities: `content_id` (ordered ids and texts; what vectors de
 from hindsight_fast.store._build import build_store
 from hindsight_fast.store._carrying import carry_vectors, remove_carried
 from hindsight_fast.store._coverage import tally
-from hindsight_fast.store._identity import columns_hash, content_id, facts_id
+from hindsight_fast.store._identity import columns_hash
 from hindsight_fast.store._read import (
     UNDATED,
     VECTORS,
@@ -36,9 +36,7 @@ __all__ = [
     "carry_vectors",
     "check_unit_rows",
     "columns_hash",
-    "content_id",
     "days",
-    "facts_id",
     "is_encoder_name",
     "remove_carried",
     "tally",

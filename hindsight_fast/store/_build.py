@@ -1,7 +1,6 @@
 """From gathered papers to a store, a part at a time."""
 
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +20,16 @@ from hindsight_fast.papers.text import TEXT_VERSION
 from hindsight_fast.storage import ArrayWriter, Manifest, existing, publish
 from hindsight_fast.store._carrying import carry_vectors, keep_vectors
 from hindsight_fast.store._coverage import Coverage, check_shares
-from hindsight_fast.store._identity import HASHED, Pieces, columns_hash, content_id, facts_id
+from hindsight_fast.store._identity import (
+    CONTENT,
+    FACTS,
+    ColumnsHash,
+    columns_hash,
+    content_hash,
+    facts_hash,
+)
 from hindsight_fast.store._lookup import LookupWriter
 from hindsight_fast.store._read import (
-    AT_ONCE,
     CITATIONS,
     CONFLICTS,
     DATES,
@@ -39,6 +44,7 @@ from hindsight_fast.store._read import (
 from hindsight_fast.store._tables import TableWriter, write_table
 
 _ORIGIN = ("file", "source", "records")  # where records came from; no other papers for that
+_OTHERS = tuple(name for name in PAPER_SCHEMA if name not in (*CONTENT, *FACTS, *_ORIGIN))
 
 
 def build_store(
@@ -115,6 +121,7 @@ def _replaced(out: Path) -> Store | None:
 def _write(gathered: Gathered, folder: Path, table: venues.Table) -> Store:
     """Write all files but the manifest; the store that they are has what is to be in it."""
     coverage, id_hashes = Coverage(table), [np.zeros(0, np.uint64)]
+    content, facts, others = content_hash(TEXT_VERSION), facts_hash(), ColumnsHash(_OTHERS, "")
     with (
         TableWriter(folder / PAPERS, PAPER_SCHEMA) as rows,
         contextlib.closing(LookupWriter(folder)) as lookup,
@@ -125,28 +132,25 @@ def _write(gathered: Gathered, folder: Path, table: venues.Table) -> Store:
             papers = part.select(list(PAPER_SCHEMA))
             if papers["id"].null_count():
                 raise DataError(f"{papers['id'].null_count()} papers have no id")
-            rows.add(papers)
-            lookup.add(papers)
+            for one in (rows, lookup, coverage, content, facts, others):
+                one.add(papers)
             dates.append(papers["date"].to_physical().fill_null(UNDATED).to_numpy())
             citations.append(papers["citations"].fill_null(-1).to_numpy())
             id_hashes.append(papers["id"].hash().to_numpy())
-            coverage.add(papers)
     counts = dict(sorted(gathered.counts.items()))
     rejects = gathered.rejects.sort("file", "line", "reason", "record")
     check_counts(counts, coverage.n, rejects.height)
     write_table(rejects, folder / REJECTS)
     write_table(gathered.merges, folder / MERGES)
     write_table(gathered.conflicts, folder / CONFLICTS)
-    pieces = _pieces(folder / PAPERS, coverage.n)
-    _check_ids(np.concatenate(id_hashes), pieces)
-    ids = {"content_id": content_id(pieces, TEXT_VERSION), "facts_id": facts_id(pieces)}
-    others = [name for name in PAPER_SCHEMA if name not in (*HASHED, *_ORIGIN)]
+    _check_ids(np.concatenate(id_hashes), folder / PAPERS)
+    ids = {"content_id": content.hexdigest(), "facts_id": facts.hexdigest()}
     mark = fingerprint(
         [
             ids,
             counts,
             table.added,
-            columns_hash(pieces, others, ""),
+            others.hexdigest(),
             _values_hash(rejects.sort("line", "reason", "record")),  # whatever its file's name
             _values_hash(gathered.merges),
             _values_hash(gathered.conflicts),
@@ -164,27 +168,17 @@ def _write(gathered: Gathered, folder: Path, table: venues.Table) -> Store:
     return Store(folder, Manifest(folder, KIND, mark, body))
 
 
-def _pieces(path: Path, n: int) -> Pieces:
-    """The columns of a table of papers that is written."""
-
-    def of(name: str) -> Iterator[pl.Series]:
-        for start in range(0, n, AT_ONCE):
-            yield read_rows(path, PAPER_SCHEMA, [name], start, start + AT_ONCE)[name]
-
-    return of
-
-
 def _values_hash(frame: pl.DataFrame) -> str:
     """Hash what the rows say, leaving out where they were read."""
     return columns_hash(frame, [name for name in frame.columns if name not in _ORIGIN], "")
 
 
-def _check_ids(hashes: NDArray[np.uint64], pieces: Pieces) -> None:
+def _check_ids(hashes: NDArray[np.uint64], written: Path) -> None:
     """Refuse ids that come again; where two hashes are equal, the ids themselves are compared."""
     ordered = np.sort(hashes)
     if not (ordered[1:] == ordered[:-1]).any():
         return
-    ids = pl.concat(pieces("id"))
+    ids = read_rows(written, PAPER_SCHEMA, ["id"])["id"]
     repeated = ids.filter(ids.is_duplicated())
     if len(repeated):
         raise DataError(f"the id {repeated[0]!r} comes {(ids == repeated[0]).sum()} times")

@@ -22,7 +22,6 @@ from hindsight_fast.storage import (
     verify_folder,
 )
 from hindsight_fast.store._read import (
-    AT_ONCE,
     VECTORS,
     VECTORS_FOLDER,
     VECTORS_KIND,
@@ -84,9 +83,9 @@ def carry_vectors(old: Store, new: Store) -> None:
     """Take over the vectors of papers whose title and abstract are the same in both stores.
 
     `embed_store` then encodes only what is new. Where all papers are the same, the vectors are
-    there at once. Encoders of which `new` has vectors, or has taken some over, are left alone; so
-    are all if the texts of the two stores were cleaned by different rules. `old` may be removed
-    afterwards.
+    there at once. Encoders of which `new` has vectors, or has taken some over, are left alone. It
+    does not matter by which rules texts were cleaned, as long as they are the same. `old` may be
+    removed afterwards.
 
     Memory grows with the number of papers, by about 50 bytes for each.
 
@@ -97,8 +96,6 @@ def carry_vectors(old: Store, new: Store) -> None:
     StorageError
         No space, no rights, or another process is writing there.
     """
-    if old.text_version != new.text_version:
-        return
     sources = {name: carried_folder(old.path, name) for name in carried_in(old.path)}
     sources |= {name: old.vectors_folder(name) for name in old.encoders()}
     there = {*new.encoders(), *carried_in(new.path)}
@@ -148,11 +145,11 @@ def _is_encoded_alike(old: Path, new: Store) -> bool:
 
 def _keys(store: Store) -> NDArray[np.uint64]:
     """128 bits of hash for each paper's texts, in two columns."""
-    keys = np.empty((store.n, len(_SEEDS)), np.uint64)
-    for number, texts in enumerate(store.pieces("title", "abstract")):
-        rows = slice(number * AT_ONCE, number * AT_ONCE + texts.height)
+    keys, start = np.empty((store.n, len(_SEEDS)), np.uint64), 0
+    for texts in store.pieces("title", "abstract"):
         for column, seed in enumerate(_SEEDS):
-            keys[rows, column] = texts.hash_rows(seed).to_numpy()
+            keys[start : start + texts.height, column] = texts.hash_rows(seed).to_numpy()
+        start += texts.height
     return keys
 
 

@@ -1,11 +1,8 @@
-"""What makes two stores the same: hashes that depend on values alone, not on versions.
-
-A hash takes in one column after the other, so that a table may be read from its file, a piece of a
-column at a time.
-"""
+"""What makes two stores the same: hashes that depend on values alone, not on versions."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -13,8 +10,8 @@ from numpy.typing import NDArray
 
 from hindsight_fast.errors import HindsightError
 
-_CONTENT = ("id", "title", "abstract")
-_FACTS = (
+CONTENT: Final = ("id", "title", "abstract")
+_FIRST_FACTS: Final = (
     "id",
     "date",
     "date_precision",
@@ -25,7 +22,8 @@ _FACTS = (
     "citations_as_of",
     "status",
 )
-_MORE_FACTS = (
+FACTS: Final = (
+    *_FIRST_FACTS,
     "date_origin",
     "revised",
     "year",
@@ -35,69 +33,103 @@ _MORE_FACTS = (
     "language",
     "topics",
 )
-"""What conditions and variants of impact look at as well. Stores of format 1, whose papers don't
-tell of how many records they are, keep the hash that they have."""
+"""What windows and impact look at, and most conditions."""
 
-HASHED = (*_CONTENT, *_FACTS)
-"""The columns that the identities hold in every store."""
-
-_CHUNK = 65_536  # rows of text hashed at a time
-
-Pieces = Callable[[str], Iterator[pl.Series]]
-"""Gives a column piece by piece, each but the last of a multiple of 8 rows; more than once."""
+FIRST_TEXT_VERSION: Final = 1
+"""Stores with texts of this version have hashes that took in one column after the other, of fewer
+facts; they keep them."""
 
 
-def content_id(papers: pl.DataFrame | Pieces, text_version: int) -> str:
-    """Return the hash of the ordered ids and texts, 32 hexadecimal digits."""
-    return columns_hash(papers, _CONTENT, f"text {text_version}")
+class ColumnsHash:
+    """The hash of columns of text, dates, numbers, or lists of text, that come part by part.
+
+    It does not depend on how rows are divided; null differs from every value.
+
+    Parameters
+    ----------
+    columns
+        Names, in an order that matters.
+    salt
+        What the hash is of.
+    """
+
+    def __init__(self, columns: Sequence[str], salt: str) -> None:
+        self._salt = salt
+        self._states = {
+            name: [hashlib.blake2b(digest_size=16) for _ in range(4)] for name in columns
+        }
+
+    def add(self, part: pl.DataFrame) -> None:
+        """Take in more rows."""
+        for name, states in self._states.items():
+            for state, values in zip(states, _values(part[name]), strict=False):
+                state.update(values.data)
+
+    def hexdigest(self) -> str:
+        """Return the hash of all rows so far, 32 hexadecimal digits."""
+        whole = hashlib.blake2b(self._salt.encode(), digest_size=16)
+        for states in self._states.values():
+            for state in states:
+                whole.update(state.digest())
+        return whole.hexdigest()
 
 
-def facts_id(papers: pl.DataFrame | Pieces) -> str:
-    """Return the hash of all that impact and windows depend on, 32 hexadecimal digits."""
-    counted = any(piece.count() for piece in _pieces(papers)("n_records"))
-    return columns_hash(papers, _FACTS + _MORE_FACTS if counted else _FACTS, "facts")
-
-
-def columns_hash(papers: pl.DataFrame | Pieces, columns: Sequence[str], salt: str) -> str:
-    """Hash columns of text, dates, numbers, or lists of text; null differs from every value."""
-    state = hashlib.blake2b(salt.encode(), digest_size=16)
-    pieces = _pieces(papers)
-    for name in columns:
-        for part in zip(*map(_outline, pieces(name)), strict=True):
-            for raw in part:
-                state.update(raw.data)
-        for piece in pieces(name):
-            for start in range(0, len(piece), _CHUNK):
-                state.update(text_bytes(_flat(piece[start : start + _CHUNK])).data)
+def columns_hash(papers: pl.DataFrame, columns: Sequence[str], salt: str) -> str:
+    """Hash columns of a table that is there as a whole (`ColumnsHash`)."""
+    state = ColumnsHash(columns, salt)
+    state.add(papers)
     return state.hexdigest()
 
 
-def _pieces(papers: pl.DataFrame | Pieces) -> Pieces:
-    return (lambda name: iter([papers[name]])) if isinstance(papers, pl.DataFrame) else papers
-
-
-def _outline(piece: pl.Series) -> list[NDArray[np.generic]]:
-    """What is hashed of a column before its texts, each over all pieces."""
+def _values(column: pl.Series) -> list[NDArray[np.generic]]:
+    """What a column holds, as arrays of bytes and whole numbers; each grows row by row."""
     parts = list[NDArray[np.generic]]()
-    if isinstance(piece.dtype, pl.List):
-        parts.append(piece.list.len().cast(pl.Int64).fill_null(-1).to_numpy())
-        piece = _flat(piece)
-    parts.append(np.packbits(piece.is_null().to_numpy()))
-    numbers = piece.str.len_bytes() if piece.dtype == pl.String else piece
-    return [*parts, numbers.cast(pl.Int64).fill_null(0).to_numpy()]
-
-
-def _flat(piece: pl.Series) -> pl.Series:
-    return piece.list.join("\x1f") if isinstance(piece.dtype, pl.List) else piece
+    if isinstance(column.dtype, pl.List):
+        parts.append(column.list.len().cast(pl.Int64).fill_null(-1).to_numpy())
+        column = column.explode(empty_as_null=False, keep_nulls=False)
+    if column.dtype == pl.String:
+        lengths = column.str.len_bytes().cast(pl.Int64).fill_null(-1)
+        return [*parts, lengths.to_numpy(), text_bytes(column)]
+    return [column.is_null().to_numpy(), column.cast(pl.Int64).fill_null(0).to_numpy()]
 
 
 def text_bytes(texts: pl.Series) -> NDArray[np.uint8]:
-    """Return all texts, one after the other, as UTF-8; none of what is no text."""
-    if texts.dtype != pl.String:
-        return np.zeros(0, np.uint8)
+    """Return all texts, one after the other, as UTF-8."""
     # The way by Python's strings takes twenty times as long.
     lists = texts.drop_nulls().cast(pl.Binary).cast(pl.List(pl.UInt8))
     raw = lists.explode(empty_as_null=False).to_numpy()
     if len(raw) != texts.str.len_bytes().sum():
         raise HindsightError("internal error: polars gives texts as other bytes")
     return raw
+
+
+def content_hash(text_version: int) -> ColumnsHash:
+    """Hash of the ordered ids and texts: a store's `content_id`."""
+    return ColumnsHash(CONTENT, f"text {text_version}")
+
+
+def facts_hash() -> ColumnsHash:
+    """Hash of all that impact and windows depend on: a store's `facts_id`."""
+    return ColumnsHash(FACTS, "facts")
+
+
+def first_content_id(column: Callable[[str], pl.Series]) -> str:
+    """Return the `content_id` of a store of the first version, given its columns."""
+    return _first_hash(column, CONTENT, f"text {FIRST_TEXT_VERSION}")
+
+
+def first_facts_id(column: Callable[[str], pl.Series]) -> str:
+    """Return the `facts_id` of a store of the first version, given its columns."""
+    return _first_hash(column, _FIRST_FACTS, "facts")
+
+
+def _first_hash(column: Callable[[str], pl.Series], names: Sequence[str], salt: str) -> str:
+    state = hashlib.blake2b(salt.encode(), digest_size=16)
+    for name in names:
+        values = column(name)
+        state.update(np.packbits(values.is_null().to_numpy()).data)
+        numbers = values.str.len_bytes() if values.dtype == pl.String else values
+        state.update(numbers.cast(pl.Int64).fill_null(0).to_numpy().data)
+        if values.dtype == pl.String:
+            state.update(text_bytes(values).data)
+    return state.hexdigest()

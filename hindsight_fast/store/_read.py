@@ -28,7 +28,7 @@ MERGES, CONFLICTS = "merges.parquet", "conflicts.parquet"
 DATES, CITATIONS, VECTORS = "dates.npy", "citations.npy", "vectors.npy"
 UNDATED = np.iinfo(np.int32).max
 MAX_PAPERS = 2**31 - 1
-AT_ONCE: Final = 65_536  # rows read at a time, of a few columns
+AT_ONCE: Final = 65_536  # rows read at a time
 _ENCODER = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _CARRIED = ".carried"
 _EPOCH = dt.date(1970, 1, 1)
@@ -160,10 +160,6 @@ class Store:
         """Read these columns of all rows, `AT_ONCE` rows at a time."""
         for start in range(0, self.n, AT_ONCE):
             yield self.papers(columns, start, min(start + AT_ONCE, self.n))
-
-    def column(self, name: str) -> Iterator[pl.Series]:
-        """Read one column, piece by piece."""
-        return (papers[name] for papers in self.pieces(name))
 
     def rejects(self) -> pl.DataFrame:
         """Read the records that are no papers, and why: `REJECT_SCHEMA`."""

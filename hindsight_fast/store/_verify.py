@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 from hindsight_fast.errors import ArtefactError, HindsightError
 from hindsight_fast.papers.schema import check_counts
 from hindsight_fast.storage import verify_folder
-from hindsight_fast.store._identity import content_id, facts_id
+from hindsight_fast.store._identity import (
+    CONTENT,
+    FACTS,
+    FIRST_TEXT_VERSION,
+    content_hash,
+    facts_hash,
+    first_content_id,
+    first_facts_id,
+)
 from hindsight_fast.store._read import (
     KIND,
     MERGES,
@@ -26,7 +34,7 @@ UNIT_TOLERANCE = 1e-5  # float32 rounding leaves 1e-6; 1e-3 would move matches
 def verify_store(path: Path) -> list[str]:
     """Check a store with all its vectors; returns what was checked, a phrase each.
 
-    Memory does not grow with the number of papers, but for some bytes of each.
+    Memory does not grow with the number of papers, but with a store of the first version.
 
     Raises
     ------
@@ -35,9 +43,10 @@ def verify_store(path: Path) -> list[str]:
     """
     manifest = verify_folder(path, KIND)
     store = Store(path, manifest)
-    if content_id(store.column, store.text_version) != store.content_id:
+    content_id, facts_id = _identities(store)
+    if content_id != store.content_id:
         raise ArtefactError(f"{path}: ids or texts are not those that the manifest names")
-    if facts_id(store.column) != store.facts_id:
+    if facts_id != store.facts_id:
         raise ArtefactError(f"{path}: dates, venues or counts are not those of the manifest")
     _verify_counts(store, _verify_rows(store))
     _verify_merges(store)
@@ -50,6 +59,21 @@ def verify_store(path: Path) -> list[str]:
         verify_folder(carried_folder(path, encoder), VECTORS_KIND)
         checked.append(f"vectors of {encoder}, taken over")
     return checked
+
+
+def _identities(store: Store) -> tuple[str, str]:
+    """The two hashes of what papers.parquet holds."""
+    if store.text_version == FIRST_TEXT_VERSION:
+
+        def column(name: str) -> pl.Series:
+            return store.papers([name])[name]
+
+        return first_content_id(column), first_facts_id(column)
+    content, facts = content_hash(store.text_version), facts_hash()
+    for papers in store.pieces(*dict.fromkeys(CONTENT + FACTS)):
+        content.add(papers)
+        facts.add(papers)
+    return content.hexdigest(), facts.hexdigest()
 
 
 def _verify_rows(store: Store) -> int | None:
@@ -95,7 +119,8 @@ def _verify_counts(store: Store, n_records: int | None) -> None:
 def _verify_merges(store: Store) -> None:
     """Check that what is said of merges is said of papers, once of each."""
     merged = store.merges()["id"]
-    n_papers = sum(int(ids.is_in(merged.implode()).sum()) for ids in store.column("id"))
+    pieces = store.pieces("id") if len(merged) else ()
+    n_papers = sum(int(papers["id"].is_in(merged.implode()).sum()) for papers in pieces)
     if merged.n_unique() != len(merged) or n_papers != len(merged):
         raise ArtefactError(f"{store.path}: {MERGES} tells of other papers than papers.parquet")
 
