@@ -546,3 +546,55 @@ def test_what_can_not_fit_is_refused_beforehand(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"disk full: need 8e\+06 TB, have"):
         storage.create_array(tmp_path / "x.npy", np.float32, (2, 10**18))
     assert tree(tmp_path) == []
+
+
+def test_an_artefact_may_be_named_when_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "pool"
+
+    def write(mark: str | None, *, overwrite: bool = False) -> None:
+        with storage.publish(path, "pool", None, overwrite=overwrite) as staging:
+            (staging.folder / "one.bin").write_bytes(b"data")
+            staging.fingerprint = mark
+
+    write(None)
+    assert tree(tmp_path) == []
+    write("a")
+    inode = (path / "one.bin").stat().st_ino
+    write(None)
+    assert (path / "one.bin").stat().st_ino == inode and tree(tmp_path)[0] == "pool"
+    with pytest.raises(UsageError, match="--overwrite"):
+        write("b")
+    write("b", overwrite=True)
+    assert storage.read_manifest(path).fingerprint == "b"
+    (path / "notes.txt").write_text("mine")
+    with (
+        pytest.raises(UsageError, match=r"notes\.txt"),
+        storage.publish(path, "pool", None, overwrite=True),
+    ):
+        pytest.fail("all would be lost after long work")
+    with (
+        pytest.raises(UsageError, match="is a pool and can't be replaced by a store"),
+        storage.publish(path, "store", None, overwrite=True),
+    ):
+        pytest.fail("all would be lost after long work")
+
+
+def test_arrays_grow_at_their_end(tmp_path: Path) -> None:
+    for n in (0, 1, 5, 70_000):
+        whole = np.arange(n, dtype=np.int32)
+        with contextlib.closing(storage.ArrayWriter(tmp_path / "grown.npy", np.int32)) as file:
+            for part in np.array_split(whole, 3):
+                file.append(part)
+        storage.create_array(tmp_path / "at once.npy", np.int32, (n,))[:] = whole
+        np.testing.assert_array_equal(
+            storage.map_array(tmp_path / "grown.npy", np.int32, (n,)), whole
+        )
+        assert (tmp_path / "grown.npy").read_bytes() == (tmp_path / "at once.npy").read_bytes()
+
+
+def test_an_artefact_is_taken_away_from_under_its_readers(tmp_path: Path) -> None:
+    path = tmp_path / "pool"
+    make(path, data=bytes(100_000))
+    mapped = np.memmap(path / "one.bin", np.uint8, "r")
+    storage.remove_artefact(path)
+    assert tree(tmp_path) == [] and not mapped.any()
