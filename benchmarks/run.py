@@ -21,6 +21,8 @@ OWN: dict[str, list[str]] = {
     "matmul": ["matmul"],
     "memory": ["memory"],
     "published": ["published"],
+    "ingest": ["ingest"],
+    "ingest-s2": ["ingest", "--shape", "s2"],
 }
 RIVALS: dict[str, list[str]] = {
     "sentence-transformers": ["rivals", "sentence-transformers"],
