@@ -160,7 +160,7 @@ _NAMES = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(st.none() | st.lists(_NAMES, max_size=4), min_size=1, max_size=6))
 def test_authors_agree_with_slow_twin(lists: list[list[str | None] | None]) -> None:
     papers = _clean(*({"authors": names} for names in lists)).papers
