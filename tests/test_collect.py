@@ -16,7 +16,7 @@ import pytest
 
 from api_server import OPENALEX_PATH, S2_PATH, Api, Reply, in_seconds, serving
 from hindsight_fast.errors import ArtefactError, HindsightError, ServiceError, UsageError
-from hindsight_fast.papers import readers, topics
+from hindsight_fast.papers import answers, read_papers, readers, topics
 from hindsight_fast.papers.collect import (
     OPENALEX,
     S2,
@@ -28,9 +28,7 @@ from hindsight_fast.papers.collect import (
     Watch,
     Window,
     collect,
-    collected_on,
     queries_of,
-    verify_collection,
 )
 from hindsight_fast.papers.readers import streams
 from hindsight_fast.storage import read_manifest
@@ -133,7 +131,7 @@ def test_pages_are_collected(service: Service, api: Api, tmp_path: Path) -> None
     ]
     assert [one.papers for one in told] == [5, 10, 12]
     assert told[-1].announced == 12
-    assert verify_collection(out) == ["2 files", "3 answers"]
+    assert answers.verify(out) == ["2 files", "3 answers"]
     assert not partial(out).exists()
 
 
@@ -282,7 +280,7 @@ def test_giving_up_keeps_what_came(api: Api, tmp_path: Path) -> None:
     api.always = None
     gather(out)
     assert api.pages()[6:] == [f"at-5-{1}", "at-10-7"]
-    assert verify_collection(out) == ["2 files", "3 answers"]
+    assert answers.verify(out) == ["2 files", "3 answers"]
 
 
 def test_no_service(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -571,7 +569,7 @@ def test_an_answer_that_came_when_the_kill_did_is_not_paid_twice(api: Api, tmp_p
     api.always, api.asked = None, []
     gather(out)
     assert len(api.asked) == 1
-    assert verify_collection(out) == ["2 files", "3 answers"]
+    assert answers.verify(out) == ["2 files", "3 answers"]
 
 
 def test_verify_finds_a_changed_answer(api: Api, tmp_path: Path) -> None:
@@ -579,20 +577,49 @@ def test_verify_finds_a_changed_answer(api: Api, tmp_path: Path) -> None:
     gather(out)
     (out / "raw/query-00002.json.gz").write_bytes(gzip.compress(b"{}"))
     with pytest.raises(ArtefactError, match=r"query-00002.json.gz is not the answer that came"):
-        verify_collection(out)
+        answers.verify(out)
     (out / "pages.jsonl").write_text("{}\n")
     with pytest.raises(ArtefactError, match=r"pages\.jsonl"):
-        verify_collection(out)
+        answers.verify(out)
 
 
 def test_counts_are_of_the_day_when_they_came(api: Api, tmp_path: Path) -> None:
     out = tmp_path / "found"
-    day = date.fromisoformat(gather(out)["collected_from"][:10])
+    day = gather(out)["collected_from"][:10]
     table = pl.read_parquet(out / "papers.parquet")
-    assert table["citations_as_of"].unique().to_list() == [str(day)]
-    assert collected_on(out / "raw/query-00001.json.gz") == day
-    assert collected_on(out / "papers.parquet") is None
-    assert collected_on(tmp_path / "raw/other.json") is None
+    assert table["citations_as_of"].unique().to_list() == [day]
+    papers = read_papers([out / "raw"]).papers
+    assert papers["citations_as_of"].unique().to_list() == [date.fromisoformat(day)]
+    assert papers.equals(read_papers([out / "papers.parquet"]).papers)
+
+
+@pytest.mark.parametrize("service", [S2, OPENALEX], ids=lambda one: one.name)
+def test_a_collection_is_a_source(service: Service, api: Api, tmp_path: Path) -> None:
+    out = tmp_path / "found"
+    gather(out, service, TWO)
+    papers = read_papers([out])
+    assert papers.counts["n_in"] == 24
+    assert papers.papers.height == 12
+    assert papers.papers.equals(read_papers([tmp_path]).papers)
+    (out / "papers.parquet").unlink()  # the raw answers alone are enough
+    assert papers.papers.equals(read_papers([out]).papers)
+    assert all(len(paper) == 1 for paper in papers.papers["source"].str.split(" "))
+
+
+def test_answers_are_judged_together(api: Api, tmp_path: Path) -> None:
+    """A last page may well hold nothing but a work without a title."""
+    api.matches, api.page_size = 11, 5
+
+    def change(body: dict[str, Any]) -> None:
+        for work in body["results"]:
+            if work["id"].endswith("10"):
+                work["title"] = work["display_name"] = None
+
+    api.change = change
+    body = gather(tmp_path / "found", OPENALEX)
+    assert (body["n_records"], body["n_pages"]) == (11, 3)
+    counts = read_papers([tmp_path / "found"]).counts
+    assert (counts["n_in"], counts["n_papers"], counts["n_rejects"]) == (11, 10, 1)
 
 
 def test_queries_of_like_names_have_files_of_their_own(api: Api, tmp_path: Path) -> None:

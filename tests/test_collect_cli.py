@@ -58,6 +58,10 @@ def test_what_is_said(api: Api, tmp_path: Path) -> None:
         f"{out} holds just this already: 24 records of 12 papers; nothing was asked\n"
     )
     assert KEY not in done.output + again.output
+    whole = CliRunner().invoke(app, ["verify", str(out)])
+    assert whole.stdout == f"{out} is whole\n"
+    known = CliRunner().invoke(app, ["info", str(out)])
+    assert known.stdout.endswith(f"{out} is a collection\n")
 
 
 def test_own_topics_and_own_query(api: Api, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is read together (a file, or the shards that are joined), and whether it is good enough."""
+"""What is read together (a file, shards that are joined, answers), and whether it is good."""
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hindsight_fast.errors import DataError
-from hindsight_fast.papers import readers, s2_bulk
+from hindsight_fast.papers import answers, readers, s2_bulk
 from hindsight_fast.papers.options import COLUMNS, Options
 from hindsight_fast.papers.readers import Batch, streams
 from hindsight_fast.papers.readers.s2_shards import s2_dataset
@@ -54,8 +54,12 @@ def units_of(paths: Sequence[Path], role: Role, options: Options, work: Path) ->
     """
     shards: dict[str, list[Path]] = {}
     of_shards: dict[Path, str] = {}
+    collected: dict[Path, dict[Path, str]] = {}
     for path in paths:
         names = {path: options.names.get(path, str(path))}
+        if (folder := answers.folder_of(path)) is not None:
+            collected.setdefault(folder, {}).update(names)
+            continue
         with naming(names):
             dataset = _s2_dataset(path, options.format)
         if dataset is None:
@@ -63,6 +67,8 @@ def units_of(paths: Sequence[Path], role: Role, options: Options, work: Path) ->
         else:
             shards.setdefault(dataset, []).append(path)
             of_shards |= names
+    for folder, names in collected.items():
+        yield Unit(names, role, partial(_read_collected, folder, list(names), options))
     if shards:
         with naming(of_shards):
             s2_bulk.check(shards)
@@ -85,6 +91,12 @@ def _read_file(path: Path, options: Options, _: Counter[str]) -> Iterator[tuple[
     reader = readers.find(path, head, options.format)
     for batch in reader.read(path, head, options.mapping, options.limit):
         yield path, batch
+
+
+def _read_collected(
+    folder: Path, paths: Sequence[Path], options: Options, _: Counter[str]
+) -> Iterator[tuple[Path, Batch]]:
+    return answers.read(folder, paths, options.limit)
 
 
 def _read_shards(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hindsight_fast.errors import ArtefactError
+from hindsight_fast.papers import answers
 from hindsight_fast.pool._read import KIND, Pool
 from hindsight_fast.storage import Manifest, kind_of, open_folder, unfinished, verify_folder
 from hindsight_fast.store import Store, check_unit_rows, verify_store
@@ -44,7 +45,7 @@ def _vectors_facts(store: Store, name: str) -> dict[str, Any]:
 
 
 def verify_artefact(path: Path) -> list[str]:
-    """Check every byte of a store, of vectors or of a pool with its store.
+    """Check every byte of a store, of vectors, of a pool with its store, or of a collection.
 
     Returns
     -------
@@ -60,10 +61,13 @@ def verify_artefact(path: Path) -> list[str]:
         "store": verify_store,
         "vectors": _verify_vectors,
         KIND: _verify_pool,
+        answers.KIND: answers.verify,
     }
     kind = kind_of(path)
     if kind not in checks:
-        raise ArtefactError(f"{path} is a {kind}; a store, vectors or a pool can be verified")
+        raise ArtefactError(
+            f"{path} is a {kind}; a store, vectors, a pool or a collection can be verified"
+        )
     return checks[kind](path)
 
 

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from hindsight_fast.papers.collect._pages import Kept, file_name
+from hindsight_fast.papers.answers import Kept, file_name
 from hindsight_fast.papers.collect._service import Astray, Page, Query
 
 _SHORTFALL = 0.05

@@ -7,8 +7,7 @@ from typing import Any
 
 from hindsight_fast.config import fingerprint
 from hindsight_fast.errors import ServiceError, UsageError
-from hindsight_fast.papers.collect._client import Client, Manners, Refused
-from hindsight_fast.papers.collect._pages import (
+from hindsight_fast.papers.answers import (
     KIND,
     LIST,
     RAW,
@@ -20,6 +19,7 @@ from hindsight_fast.papers.collect._pages import (
     unpacked,
     write_list,
 )
+from hindsight_fast.papers.collect._client import Client, Manners, Refused
 from hindsight_fast.papers.collect._paging import Paging, digest
 from hindsight_fast.papers.collect._purse import Purse
 from hindsight_fast.papers.collect._service import Malformed, Page, Query, Service, Window
@@ -271,7 +271,8 @@ class _Job:
         pages = [page for paging in self._pagings for page in paging.pages]
         folder = self._work.folder
         write_list(folder / LIST, pages)
-        counts = write_table(self._raw, pages, folder / TABLE)
+        files = [page.file for page in pages if page.file]
+        counts = write_table(folder, files, folder / TABLE)
         self._work.body |= {
             "service": self._service.name,
             "from": str(self._window.first),

@@ -1,17 +1,24 @@
-"""The pages of a collection: how their answers are kept, and the list that names them."""
+"""Answers of a service that a collection holds: how they are kept, the list of them, reading them.
+
+A collection is a folder: `raw/` with each answer as it came (compressed), `pages.jsonl` that names
+them, `papers.parquet` with their records, and a manifest (`collect`).
+"""
 
 import gzip
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import polars as pl
+
 from hindsight_fast.errors import ArtefactError
-from hindsight_fast.storage import storage_errors
+from hindsight_fast.papers import readers
+from hindsight_fast.papers.readers import Batch, streams
+from hindsight_fast.storage import storage_errors, verify_folder
 
 KIND: Final = "collection"
 RAW: Final = "raw"
@@ -133,15 +140,68 @@ def read_list(folder: Path) -> Iterator[Kept]:
             raise ArtefactError(f"{path}, line {number}: {error}") from error
 
 
-def collected_on(path: Path) -> date | None:
-    """Tell when the answer in a file of a collection came; None of any other file.
-
-    A service's counts are those of that day, which its answers don't say.
-    """
+def folder_of(path: Path) -> Path | None:
+    """Tell which collection a file is an answer of; None: it is not in one's folder of answers."""
     folder = path.parent.parent
-    if path.parent.name != RAW or not (folder / LIST).is_file():
-        return None
-    for page in read_list(folder):
-        if page.file == path.name:
-            return datetime.fromisoformat(page.at).date()
-    return None
+    return folder if path.parent.name == RAW and (folder / LIST).is_file() else None
+
+
+def read(
+    folder: Path, paths: Sequence[Path], limit: int | None = None
+) -> Iterator[tuple[Path, Batch]]:
+    """Read answers of a collection.
+
+    A count of citations that doesn't say of when it is, is of the day when the answer came.
+
+    Parameters
+    ----------
+    folder : Path
+        The collection.
+    paths : sequence of Path
+        Some of its answers.
+    limit : int, optional
+        Only the first so many records of each.
+
+    Raises
+    ------
+    ArtefactError
+        The list of the answers is not as it was written.
+    DataError
+        An answer is damaged, or none that a reader knows.
+    """
+    days = {page.file: page.at[:10] for page in read_list(folder)}
+    for path in paths:
+        head = streams.head(path)
+        reader = readers.find(path, head, "auto")
+        for batch in reader.read(path, head, {}, limit):
+            yield path, batch._replace(records=_dated(batch.records, days.get(path.name)))
+
+
+def _dated(records: pl.DataFrame, day: str | None) -> pl.DataFrame:
+    counted = pl.col("citations").is_not_null() & pl.col("citations_as_of").is_null()
+    return records.with_columns(
+        citations_as_of=pl.when(counted).then(pl.lit(day)).otherwise("citations_as_of")
+    )
+
+
+def verify(folder: Path) -> list[str]:
+    """Check every byte of a collection.
+
+    Returns
+    -------
+    list of str
+        What was checked, a phrase each.
+
+    Raises
+    ------
+    ArtefactError
+        Naming the first file that is not as it was published.
+    """
+    manifest = verify_folder(folder, KIND)
+    pages = [*read_list(folder)]
+    for page in pages:
+        if not page.is_whole(folder / RAW):
+            raise ArtefactError(
+                f"{folder / RAW}/{page.file} is not the answer that came; collect it anew"
+            )
+    return [f"{len(manifest.files)} files", f"{len(pages)} answers"]
