@@ -1,21 +1,28 @@
-"""What format version 1 wrote is read by today's code, with the same values.
+"""What earlier versions wrote is read by today's code, with the same values, and worked with.
 
 The files were made by make_golden_formats.py; a new version of a format adds a folder.
 """
 
 import datetime as dt
+import shutil
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
+from hindsight_fast import Idea, Scorer
+from hindsight_fast.encoders import load_encoder
+from hindsight_fast.encoding import embed_store
+from hindsight_fast.ideas import ideas_frame
 from hindsight_fast.papers.schema import PAPER_SCHEMA
-from hindsight_fast.pool import Pool, verify_artefact
-from hindsight_fast.store import UNDATED, Store
+from hindsight_fast.pool import Pool, build_pool, verify_artefact
+from hindsight_fast.store import UNDATED, Store, build_store, verify_store
 from hindsight_models import Card
+from paper_tables import paper, table
+from tiny_model import tiny_model
 
-FOLDER = Path(__file__).resolve().parent / "golden" / "format-1"
+GOLDEN = Path(__file__).resolve().parent / "golden"
+FOLDER, FOLDER_2 = GOLDEN / "format-1", GOLDEN / "format-2"
 
 
 def test_a_store() -> None:
@@ -44,8 +51,49 @@ def test_a_store() -> None:
     assert dict(papers.schema) == PAPER_SCHEMA
     assert papers["authors"].to_list()[2:4] == [["A. One", "B. Two"], None]
     assert papers["status"].to_list() == ["ok", "ok", "ok", "ok", "retracted", "ok"]
-    rejects = pl.read_parquet(FOLDER / "store" / "rejects.parquet")
-    assert rejects.rows() == [("papers.jsonl", 1, "no title", "{}")]
+    for unknown in ("date_origin", "revised", "topics", "n_records"):
+        assert papers[unknown].null_count() == 6
+    assert store.rejects().rows() == [("papers.jsonl", 1, "no title", "{}")]
+    assert store.merges().height == store.conflicts().height == 0
+
+
+def test_a_store_of_counted_records() -> None:
+    store = Store.open(FOLDER_2 / "store")
+    assert store.content_id == "cc61c6491f66c4c362837b2bf5dd54f5"
+    assert store.facts_id == "024acdf52c23a4c15adefaf85d2af535"
+    papers = store.papers(["id", "n_records", "topics", "citations_dated", "revised"])
+    assert papers.rows()[1:4] == [
+        ("p0000", 1, None, "2023:4 2024:6", None),
+        ("p0001", 3, None, None, None),
+        ("p0002", 1, ["agents", "safety"], None, None),
+    ]
+    merges = store.merges()
+    assert merges.select("id", "records", "title", "venue", "abstract").rows() == [
+        ("p0001", ["here x", "there y", "there z"], 0, 1, None)
+    ]
+    assert store.conflicts().rows() == [("same_title", "a title", ["p0002", "p0004"], 2, "made up")]
+    assert store.manifest.table("counts")["n_left_out"] == 1
+
+
+@pytest.mark.parametrize("folder", [FOLDER, FOLDER_2], ids=lambda folder: folder.name)
+def test_a_store_is_worked_with(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    shutil.copytree(folder / "store", path)
+    assert "vectors of tiny" in verify_store(path)
+    store = Store.open(path)
+    encoder = load_encoder(tiny_model(tmp_path / "other", name="other"), device="cpu")
+    embed_store(store, encoder)
+    cutoff, until = dt.date(2023, 6, 1), dt.date(2023, 12, 31)
+    pool = build_pool(store, tmp_path / "pool", encoder="other", cutoff=cutoff, until=until)
+    idea = Idea(problem=store.lookup(np.array([1]))["title"][0], method="we learn")
+    scored = Scorer(pool, encoder, theta=-1).score(ideas_frame([idea]))
+    assert scored["best_paper_id"].to_list() == ["p0002"]
+    newer = [row for row in store.papers().to_dicts() if row["id"] != "p0003"]
+    rows = [row | {"n_records": 1} for row in newer] + [paper(9)]
+    assert build_store(table(rows), tmp_path / "new", reuse=store).carried().keys() <= {
+        "other",
+        "tiny",
+    }
 
 
 def test_vectors() -> None:
