@@ -156,7 +156,7 @@ def _identity(
         papers = store.papers(sorted(set(looked_at)), *store.window(window.start, window.until))
         made_from.append(columns_hash(papers, papers.columns, "looked at"))
     settings = [window.fingerprint(), recipe, None if index is None else index.fingerprint()]
-    return fingerprint([made_from, settings, sorted(venues.table().top)])
+    return fingerprint([made_from, settings, sorted(store.venues.top)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def _members(
     chosen = where.mask(papers).to_numpy()
     kept_out = reasons(papers, nonzero_rows(rows), window, chosen if where else None)
     eligible = ~np.any([np.zeros(high - low, bool), *kept_out.values()], axis=0)
-    table = venues.table()
+    table = store.venues
     impact = recipes.impact(
         recipe, papers, venues.is_top(papers["venue"], table).to_numpy(), eligible
     )
