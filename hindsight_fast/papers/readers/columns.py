@@ -106,11 +106,6 @@ class Columns:
         """A column that is `value` where `mask` is true, else null."""
         return pl.repeat(value, self._n, dtype=pl.String, eager=True).set(~mask, None)
 
-    def refuse(self, mask: pl.Series, reason: str) -> None:
-        """Make the records where `mask` is true rejects."""
-        for row in mask.arg_true().to_list():
-            self._refused.setdefault(row, reason)
-
     def batch(self, seen: frozenset[str], malformed: Mapping[str, int] | None = None) -> Batch:
         """The columns as a batch; `seen` are names of the file's columns that are the user's."""
         missing = [

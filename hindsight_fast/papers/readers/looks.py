@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -41,7 +42,8 @@ _ERROR_TEXT = re.compile(rb'"(?:error|message|detail)"\s*:\s*"([^"]{1,100})')
 
 _LISTS = ("data", "results", "recommendedPapers", "papers", "ideas")
 _LINES = 20
-_FOLLOWED = 3
+_FIRST_KEYS = 4096
+_FOLLOWED = 4
 
 
 class Outline(NamedTuple):
@@ -52,8 +54,8 @@ class Outline(NamedTuple):
     top : frozenset of str
         Keys of the object at the top; none where that is an array.
     record : frozenset of str
-        Keys of the records: of the objects in the array at the top or in one that the object at
-        the top holds as ``data`` or the like, else of that object.
+        Keys of the records: of the objects that an object at the top, or in the array there, holds
+        as ``data`` or the like, else of those objects themselves.
     """
 
     top: frozenset[str]
@@ -62,9 +64,11 @@ class Outline(NamedTuple):
 
 def outlines(head: bytes) -> Iterator[Outline]:
     """Outlines of a file's beginning as a whole, and of each of its first lines."""
-    for text in (head, *head.split(b"\n", _LINES)[1:_LINES]):
-        if is_json(text):
-            yield _outline(text)
+    return map(_outline, _texts(head))
+
+
+def _texts(head: bytes) -> Iterator[bytes]:
+    return filter(is_json, (head, *head.split(b"\n", _LINES)[1:_LINES]))
 
 
 def is_json(text: bytes) -> bool:
@@ -75,7 +79,8 @@ def is_json(text: bytes) -> bool:
 def _outline(text: bytes) -> Outline:
     keys = _keys_by_path(text)
     top = keys.get("", set())
-    lists = (f"{name}[]" for name in _LISTS if top)
+    start = "" if top else "[]."
+    lists = (f"{start}{name}[]" for name in _LISTS)
     inner = next((keys[path] for path in (*lists, "[]") if path in keys), top)
     return Outline(frozenset(top), frozenset(inner))
 
@@ -146,7 +151,11 @@ RECORDS: Final[dict[str, Callable[[Set[str]], bool]]] = {
 }
 """Formats of JSON by the keys of their records."""
 
-_EMPTY_ANSWERS = {"s2_graph": {"total", "data"}, "openalex": {"meta", "results"}}
+_ANSWERS: Final[dict[str, Set[str]]] = {
+    "s2_graph": {"total", "data"},
+    "openalex": {"meta", "results"},
+}
+"""Formats by the keys of an answer without records."""
 
 
 def record_format(keys: Set[str]) -> str | None:
@@ -156,15 +165,28 @@ def record_format(keys: Set[str]) -> str | None:
 
 def is_of(format: str, head: bytes) -> bool:
     """Tell whether a file's first bytes are of one of the formats of `RECORDS`."""
+    return json_format(head) == format
+
+
+@lru_cache(4)  # each reader asks
+def json_format(head: bytes) -> str | None:
+    """Name the format of a file of JSON: that of its first record, if that one has a title."""
     if s2_dataset(head) is not None:
-        return False
-    if format == "openalex" and is_json(head) and _WORK_ID.search(head, 0, 4096):
-        return True
-    return any(
-        record_format(found.record) == format
-        or (format in _EMPTY_ANSWERS and _EMPTY_ANSWERS[format] <= found.top)
-        for found in outlines(head)
-    )
+        return None
+    for text in _texts(head):
+        found = _outline(text)
+        known = record_format(found.record) or _answer_format(found)
+        if known is None and _WORK_ID.search(text.split(b"\n{", 1)[0], 0, _FIRST_KEYS):
+            return "openalex"
+        if known is not None or "title" in found.record:
+            return known
+    return None
+
+
+def _answer_format(found: Outline) -> str | None:
+    if found.record != found.top:  # it holds records, which tell
+        return None
+    return next((name for name, needed in _ANSWERS.items() if needed <= found.top), None)
 
 
 def binary(head: bytes) -> str | None:

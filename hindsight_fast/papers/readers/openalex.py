@@ -16,10 +16,10 @@ Fields after OpenAlex's description of a work, the older ``host_venue`` included
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import polars as pl
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from hindsight_fast.papers import venues
 from hindsight_fast.papers.readers import looks, tables, typed
@@ -28,6 +28,9 @@ from hindsight_fast.papers.readers.columns import Columns
 
 _MOST_HOLES: Final = 10
 """Places of an inverted index per word, from where on it is malformed."""
+
+
+_ID: Final = r"^(?:https?://openalex\.org/(?:works/)?)?(W[0-9]+)$"
 
 
 class _Named(Struct, gc=False):
@@ -76,7 +79,7 @@ class _Year(Struct, gc=False):
 
 
 class _Work(Struct, gc=False):
-    id: Any
+    id: Annotated[str, Meta(pattern=_ID)]
     doi: Any = None
     title: Any = None
     display_name: Any = None
@@ -102,7 +105,6 @@ class _Work(Struct, gc=False):
 
 
 _WANTED = typed.Wanted(_Work, "openalex", lists=("results",))
-_ID = r"^(?:https?://openalex\.org/(?:works/)?)?([Ww][0-9]+)$"
 _NO_SOURCE = _Source()
 _NOWHERE = _Location()
 
@@ -121,10 +123,7 @@ def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None)
 def _batch(some: typed.Some[_Work]) -> Batch:
     works = some.records
     raw = Columns(some.numbers, some.bad, lambda row: f"id={works[row].id}")
-    given = raw.texts("id", [work.id for work in works])
-    ids = given.str.strip_chars().str.extract(_ID, 1).str.to_uppercase()
-    raw.given("id", ids)
-    raw.refuse(ids.is_null(), "its id is no OpenAlex work's")
+    raw.given("id", raw.texts("id", [work.id for work in works]).str.extract(_ID, 1))
     raw.texts("doi", [work.doi for work in works])
     raw.texts("title", [work.title or work.display_name for work in works])
     abstracts = [plain(work.abstract_inverted_index) for work in works]

@@ -50,9 +50,10 @@ def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None)
         for batch in tables.batches(islice(lines.records(path, form), limit)):
             yield _from_records(_sorted(batch), mapping)
     else:
-        expected = {looks.odd_keys(found.record) for found in looks.outlines(head)}
+        first = next(looks.outlines(head), None)
+        same = looks.odd_keys(first.record) if first else None
         for some in typed.read(path, form, _WANTED, limit):
-            yield _from_records(_without_odd(some, expected), mapping)
+            yield _from_records(_without_odd(some, same), mapping)
 
 
 def _sorted(batch: list[lines.Record]) -> typed.Some[dict[str, Any]]:
@@ -67,18 +68,15 @@ def _sorted(batch: list[lines.Record]) -> typed.Some[dict[str, Any]]:
     return some
 
 
-def _without_odd(
-    some: typed.Some[dict[str, Any]], expected: set[str | None]
-) -> typed.Some[dict[str, Any]]:
-    """Records but for those of another format, unless the file's first ones are of it too."""
+def _without_odd(some: typed.Some[dict[str, Any]], same: str | None) -> typed.Some[dict[str, Any]]:
+    """Records but for those of another format than `same`, that of the file's first one."""
     odd = {keys: looks.odd_keys(set(keys)) for keys in {*map(tuple, some.records)}}
-    odd = {keys: name for keys, name in odd.items() if name not in expected}
-    if not odd:
+    if not set(odd.values()) - {None, same}:
         return some
     kept = typed.Some[dict[str, Any]]([], [], list(some.bad))
     for line, record in zip(some.numbers, some.records, strict=True):
-        name = odd.get(tuple(record))
-        if name is None:
+        name = odd[tuple(record)]
+        if name in (None, same):
             kept.numbers.append(line)
             kept.records.append(record)
         else:

@@ -199,8 +199,9 @@ class _Reading(Generic[T]):
         try:
             return msgspec.convert(entry, self._wanted.record)
         except (msgspec.ValidationError, RecursionError) as error:
-            odd = looks.odd_record(entry)
-            reason = f"looks like {odd}" if odd else f"no record of {self._wanted.format}: {error}"
+            here = self._wanted.format
+            odd = looks.odd_record(entry) if looks.record_format(entry.keys()) != here else None
+            reason = f"looks like {odd}" if odd else f"no record of {here}: {error}"
             return Bad(reason, shown(entry))
 
 
