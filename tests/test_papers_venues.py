@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from datetime import date
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hindsight_fast.errors import UsageError
-from hindsight_fast.papers import venues
+from hindsight_fast.papers import dates, venues
 from hindsight_fast.papers.venue_check import CLASSES, Nearest, check, class_of
 
 MEANT = {
@@ -209,6 +210,18 @@ def test_months_of_main_tracks() -> None:
         pl.Series([2022, 2023, 2020, 1990, 2023, 2023]),
         venues.table(),
     ).cast(pl.String).to_list() == ["2022-11-01", "2023-12-01", "2020-04-01", None, None, None]
+
+
+def test_months_are_those_that_proceedings_tell(shared: Path) -> None:
+    path = shared / "data" / "papers" / "paperlists.parquet"
+    told = pl.read_parquet(path, columns=["venue", "year", "date"]).drop_nulls().unique()
+    start = dates.parse(told["date"], date(2026, 11, 30))["start"]
+    names = venues.resolve(told["venue"], venues.table())
+    held = venues.month_held(names, told["year"].cast(pl.Int32), venues.table())
+    compared = held.is_not_null() & (start.dt.year() == held.dt.year())
+    assert compared.sum() > 30
+    other = told.with_columns(held=held).filter(compared & (start.dt.month() != held.dt.month()))
+    assert other.is_empty(), other
 
 
 _PIECES = (
