@@ -5,11 +5,12 @@ Bulk search is continued by tokens, works by cursors; both serve the papers 0 to
 """
 
 import email.utils
+import gzip
 import json
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -83,6 +84,8 @@ class Reply:
         The connection is closed after so many bytes of the body.
     stall
         Nothing more is sent after so many bytes, and the connection is held.
+    drip
+        Seconds between two bytes.
     """
 
     status: int = 200
@@ -90,6 +93,7 @@ class Reply:
     body: bytes | None = None
     cut: int | None = None
     stall: int | None = None
+    drip: float = 0.0
 
 
 @dataclass
@@ -122,6 +126,8 @@ class Api:
         Changes the right answer before it is sent.
     valid
         Which tokens are taken; None: all that were given.
+    packed
+        Right answers are sent compressed.
     price, budget
         USD of a request, and what the key has; None: no headers about that.
     """
@@ -134,6 +140,7 @@ class Api:
     always: Reply | None = None
     change: Callable[[dict[str, Any]], None] = lambda _: None
     valid: Callable[[str], bool] = lambda _: True
+    packed: bool = False
     price: float | None = 0.001
     budget: float = 1.0
     asked: list[Asked] = field(default_factory=list[Asked])
@@ -215,8 +222,10 @@ class _Handler(BaseHTTPRequestHandler):
         api.asked.append(Asked(url.path, params, headers, time.monotonic()))
         reply = api.replies.pop(0) if api.replies else api.always
         status, content = self._right(url.path, params, headers)
-        reply = reply or Reply(status)
+        packed = api.packed and reply is None
+        reply = reply or Reply(status, {"Content-Encoding": "gzip"} if packed else {})
         body = json.dumps(content).encode() if reply.body is None else reply.body
+        body = gzip.compress(body) if packed else body
         if reply.status:
             self._send(reply, body)
         else:
@@ -249,8 +258,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         stop = reply.cut if reply.stall is None else reply.stall
-        self.wfile.write(body[:stop])
-        self.wfile.flush()
+        with suppress(OSError):  # the client has had enough
+            if reply.drip:
+                for place in range(len(body)):
+                    self.wfile.write(body[place : place + 1])
+                    time.sleep(reply.drip)
+            else:
+                self.wfile.write(body[:stop])
         if reply.stall is not None:
             self.api.stop.wait(30)
         if stop is not None:

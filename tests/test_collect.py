@@ -27,6 +27,7 @@ from hindsight_fast.papers.collect import (
     Service,
     Watch,
     Window,
+    _client,
     collect,
     queries_of,
 )
@@ -251,6 +252,18 @@ def test_retry_after_is_kept_to(
     api.replies = [Reply(429, {"Retry-After": wait}, b"{}")]
     gather(tmp_path / "found", watch=Watch(said=told.append))
     assert api.asked[1].at - api.asked[0].at >= least
+
+
+def test_answers_that_never_end_are_given_up(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.packed = True  # what is compressed is small on its way
+    api.replies = [Reply(drip=0.02)]
+    gather(tmp_path / "found", manners=Manners(rate=2000, answer_s=0.1))
+    assert len(api.asked) == PAGES + 1
+    monkeypatch.setattr(_client, "_LARGEST", 1000)
+    with pytest.raises(ServiceError, match="at last with an answer of more than 0 MiB"):
+        gather(tmp_path / "other", manners=Manners(rate=2000, tries=2))
 
 
 def test_the_pace_is_kept(api: Api, tmp_path: Path) -> None:

@@ -256,6 +256,8 @@ class Client:
         if status == 402 or (after or 0) > self._manners.patience_s:
             wait = "" if after is None else f", to be asked again in {after / 3600:.1f} hours"
             raise ServiceError(f"{service.title} answers {what}{wait}; {_KEPT}")
+        if status == 429 and not self._key:
+            what += f", the limit of all who have no key ({service.keys_from})"
         if status in (403, 408, 409, 425, 429) or status >= 500 or status < 300:
             return what, after
         raise Refused(what)
