@@ -53,6 +53,13 @@ def with_texts(
         Gets NAME_joined, NAME_repeated and NAME_unknown.
     name : str
     """
+    if texts.is_empty():
+        more = {column: dtype for column, dtype in texts.schema.items() if column != "updated"}
+        return papers.with_columns(
+            pl.lit(None, dtype).alias(column)
+            for column, dtype in more.items()
+            if column not in papers.columns
+        )
     chosen = newest(texts)
     counts[f"{name}_repeated"] += texts.height - chosen.height
     counts[f"{name}_unknown"] += chosen.join(papers, on="corpusid", how="anti").height
@@ -82,11 +89,13 @@ def with_dated(papers: pl.DataFrame, dated: pl.DataFrame, counts: Counter[str]) 
     papers : polars.DataFrame
         With columns ``corpusid``, ``kept`` and ``citations`` (text).
     dated : polars.DataFrame
-        ``corpusid``, ``month`` (of citing: as `rows.month` gives it, or `UNKNOWN`) and ``n``.
+        ``corpusid``, ``month`` (of citing: as `rows.month` gives it, or `UNKNOWN`) and ``n``;
+        the first two may repeat.
     counts : Counter of str
         Gets ``s2_citations_joined``, ``_unknown`` and ``_undated``, and ``s2_partly_dated``.
     """
     cited = dated.join(papers.filter("kept"), on="corpusid", how="semi")
+    cited = cited.group_by("corpusid", "month").agg(pl.col("n").sum())
     counts["s2_citations_joined"] += int(cited["n"].sum())
     for name, month in (("unknown", UNKNOWN), ("undated", rows.UNDATED)):
         counts[f"s2_citations_{name}"] += int(cited.filter(month=month)["n"].sum())

@@ -233,7 +233,9 @@ class _Join:
             months = months.drop_nulls("corpusid").sort("corpusid", "updated", "month")
             dated = pairs.join(months.unique("corpusid", keep="last"), on="corpusid", how="left")
             dated = dated.select(corpusid="cited", month=pl.col("month").fill_null(UNKNOWN))
-            self._spilled["cited"].add(dated.group_by("corpusid", "month").agg(n=pl.len()))
+            self._spilled["cited"].add(
+                dated.group_by("corpusid", "month").agg(n=pl.len().cast(pl.Int64))
+            )
 
     def joined(self) -> Read:
         """Join bucket by bucket, and yield the records by shard."""

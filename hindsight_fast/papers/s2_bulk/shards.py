@@ -7,9 +7,8 @@ of another type than it should be counts as unknown, and the rest of the record 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import IO, Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 import polars as pl
@@ -21,8 +20,8 @@ from hindsight_fast.papers.text import without_surrogates
 
 REJECTS: Final = {name: dtype for name, dtype in REJECT_SCHEMA.items() if name != "file"}
 
-_BATCH_BYTES = 32 << 20
-_BATCH_LINES = 1 << 16
+_BLOCK_BYTES = 8 << 20
+_REFUSED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _WRONG_KEY = re.compile(r"`\$\.(\w+)")
 _BETWEEN = "\x1f"
 
@@ -145,10 +144,6 @@ class Decoded(NamedTuple, Generic[Kind]):
     bad: list[tuple[int, str, str]]
     malformed: Counter[str]
 
-    def rejects(self) -> pl.DataFrame:
-        """Return the bad lines with the columns of rejects."""
-        return pl.DataFrame(self.bad, schema=REJECTS, orient="row")
-
 
 def decoded(path: Path, kind: type[Kind], limit: int | None = None) -> Iterator[Decoded[Kind]]:
     """Read the records of a shard in batches.
@@ -170,40 +165,55 @@ def decoded(path: Path, kind: type[Kind], limit: int | None = None) -> Iterator[
         The system does not let it be read.
     """
     decode = msgspec.json.Decoder(kind).decode
+    left = limit
     with streams.open_bytes(path) as stream:
-        filled = (item for item in streams.lines(stream) if item[1] is None or item[1].strip())
-        for batch in _batches(islice(filled, limit)):
+        for first, block in _blocks(stream):
             out = Decoded[Kind]([], [], [], Counter())
-            for number, line in batch:
+            for number, line in enumerate(block, start=first):
                 try:
-                    record: Kind | Bad = decode(line or b"")
-                except msgspec.MsgspecError:
+                    record: Kind | Bad = decode(line)
+                except _REFUSED:
+                    if not line.strip():
+                        continue
                     record = _another_try(line, kind, out.malformed)
+                if len(line) > streams.LONGEST_LINE:
+                    record = lines.too_long()
                 if isinstance(record, Bad):
                     out.bad.append((number, record.reason, without_surrogates(record.record)))
                 else:
                     out.lines.append(number)
                     out.records.append(record)
+                if left is not None:
+                    left -= 1
+                    if not left:
+                        yield out
+                        return
             yield out
 
 
-def _batches(items: Iterator[tuple[int, bytes | None]]) -> Iterator[list[tuple[int, bytes | None]]]:
-    batch: list[tuple[int, bytes | None]] = []
-    size = 0
-    for item in items:
-        batch.append(item)
-        size += len(item[1] or b"")
-        if size >= _BATCH_BYTES or len(batch) == _BATCH_LINES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+def _blocks(stream: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    """Lines in blocks, and the number of each block's first; of a line too long its beginning.
+
+    Several times as fast as line by line.
+    """
+    number = 1
+    rest: list[bytes] = []
+    while block := stream.read(_BLOCK_BYTES):
+        if number == 1 and not rest:
+            block = block.removeprefix(b"\xef\xbb\xbf")
+        parts = block.split(b"\n")
+        if len(parts) > 1:
+            parts[0] = b"".join((*rest, parts[0]))
+            rest = []
+            yield number, parts[:-1]
+            number += len(parts) - 1
+        if sum(map(len, rest)) <= streams.LONGEST_LINE:
+            rest.append(parts[-1])
+    yield number, [b"".join(rest)]
 
 
-def _another_try(line: bytes | None, kind: type[Kind], malformed: Counter[str]) -> Kind | Bad:
+def _another_try(line: bytes, kind: type[Kind], malformed: Counter[str]) -> Kind | Bad:
     """Decode without the values that are of no use."""
-    if line is None:
-        return Bad(f"a line longer than {streams.LONGEST_LINE} bytes", "")
     content = lines.json_object(line)
     if isinstance(content, Bad):
         return content
