@@ -2,6 +2,7 @@
 
 import datetime as dt
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -381,3 +382,26 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         build_store(gathered, tmp_path / "store")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("dates.npy", r"dates\.npy holds other dates"),
+        ("citations.npy", r"citations\.npy holds other counts"),
+        ("lookup-text.npy", "the lookup files name other papers"),
+        ("lookup-starts.npy", "the lookup files name other papers"),
+        ("papers.parquet", "(ids or texts|dates, venues or counts) are not those"),
+    ],
+)
+def test_files_that_tell_otherwise_are_found(tmp_path: Path, name: str, told: str) -> None:
+    store = build_store(table([paper(i) for i in range(9)]), tmp_path / "store")
+    changed = {
+        "dates.npy": [paper(i, date=dt.date(2023, 7, i + 1)) for i in range(9)],
+        "citations.npy": [paper(i, citations=i + 1) for i in range(9)],
+    }.get(name, [paper(i, title=paper(8 - i)["title"]) for i in range(9)])
+    other = build_store(table(changed), tmp_path / "other")
+    shutil.copy(other.path / name, store.path / name)
+    rewritten(store)
+    with pytest.raises(ArtefactError, match=told):
+        verify_store(store.path)

@@ -20,6 +20,13 @@ STARTS_FILE = "lookup-starts.npy"
 _WIDTH = len(TEXTS)
 
 
+def _flat(papers: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Length of each text, paper by paper, and all texts in that order."""
+    texts = papers.select(pl.col(TEXTS).fill_null(""))
+    lengths = texts.select(pl.all().str.len_bytes().cast(pl.Int64)).to_numpy().reshape(-1)
+    return lengths, text_bytes(texts.select(pl.concat_str(pl.all())).to_series())
+
+
 class LookupWriter:
     """Both files in the making.
 
@@ -36,12 +43,11 @@ class LookupWriter:
 
     def add(self, papers: pl.DataFrame) -> None:
         """Add the next papers."""
-        texts = papers.select(pl.col(TEXTS).fill_null(""))
-        lengths = texts.select(pl.all().str.len_bytes().cast(pl.Int64)).to_numpy().reshape(-1)
+        lengths, text = _flat(papers)
         ends = self.n_bytes + np.cumsum(lengths)
         self._starts.append(ends - lengths)
-        self._text.append(text_bytes(texts.select(pl.concat_str(pl.all())).to_series()))
-        self.n_bytes = int(ends[-1])
+        self._text.append(text)
+        self.n_bytes += len(text)
 
     def close(self) -> None:
         """Write the end."""
@@ -58,6 +64,13 @@ class Lookup:
             folder / STARTS_FILE, np.int64, (n * _WIDTH + 1,)
         )
         self._text: NDArray[np.uint8] = map_array(folder / TEXT_FILE, np.uint8, (n_bytes,))
+
+    def names(self, papers: pl.DataFrame, row: int) -> bool:
+        """Tell whether the papers from a row on have just these texts."""
+        lengths, text = _flat(papers)
+        starts = self._starts[row * _WIDTH : (row + papers.height) * _WIDTH + 1]
+        here = self._text[starts[0] : starts[-1]]
+        return np.array_equal(np.diff(starts), lengths) and np.array_equal(here, text)
 
     def texts(self, rows: NDArray[np.int64]) -> pl.DataFrame:
         """Return the columns `TEXTS` of these rows; an empty text is null."""

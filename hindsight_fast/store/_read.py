@@ -202,6 +202,10 @@ class Store:
             pl.when(facts["citations"] >= 0).then(facts["citations"]).alias("citations"),
         ).select("id", "title", "venue", "date", "date_precision", "citations", "url")
 
+    def names(self, papers: pl.DataFrame, start: int) -> bool:
+        """Tell whether `lookup` names the papers of rows from `start` on as this table does."""
+        return self._lookup.names(papers, start)
+
     def window(self, start: dt.date, until: dt.date) -> tuple[int, int]:
         """Return the rows [low, high) of the papers whose date starts on start ... until."""
         low = int(np.searchsorted(self.dates, np.int32(days(start)), "left"))

@@ -19,15 +19,17 @@ from hindsight_fast.store._identity import (
     first_facts_id,
 )
 from hindsight_fast.store._read import (
+    AT_ONCE,
     KIND,
     MERGES,
+    PAPERS,
     UNDATED,
     VECTORS_KIND,
     Store,
     carried_folder,
 )
 
-_CHUNK = 16_384  # rows looked at together
+_CHUNK = 16_384  # vectors looked at together
 UNIT_TOLERANCE = 1e-5  # float32 rounding leaves 1e-6; 1e-3 would move matches
 
 
@@ -81,22 +83,21 @@ def _verify_rows(store: Store) -> int | None:
     n_records, n_unknown = 0, 0
     last: tuple[int, str] = (np.iinfo(np.int32).min, "")
     wanted = ["id", "title", "venue", "date", "date_precision", "citations", "url", "n_records"]
-    for start in range(0, store.n, _CHUNK):
-        stop = min(start + _CHUNK, store.n)
+    for start in range(0, store.n, AT_ONCE):
+        stop = min(start + AT_ONCE, store.n)
         papers = store.papers(wanted, start, stop)
         days = papers["date"].to_physical().fill_null(UNDATED)
         if not np.array_equal(days.to_numpy(), store.dates[start:stop]):
-            raise ArtefactError(f"{store.path}: dates.npy holds other dates than papers.parquet")
+            raise ArtefactError(f"{store.path}: dates.npy holds other dates than {PAPERS}")
         keys = pl.DataFrame({"day": days, "id": papers["id"]})
         if not keys.equals(keys.sort("day", "id")) or keys.row(0) < last:
             raise ArtefactError(f"{store.path}: the papers are not in order of date and id")
         last = (days[-1], papers["id"][-1])
-        found = store.lookup(np.arange(start, stop))
-        expected = papers.select(found.columns)
-        if not found.equals(expected.with_columns(pl.col(pl.String).replace("", None))):
-            raise ArtefactError(
-                f"{store.path}: the lookup files name other papers than papers.parquet"
-            )
+        citations = papers["citations"].fill_null(-1).to_numpy()
+        if not np.array_equal(citations, store.citations[start:stop]):
+            raise ArtefactError(f"{store.path}: citations.npy holds other counts than {PAPERS}")
+        if not store.names(papers, start):
+            raise ArtefactError(f"{store.path}: the lookup files name other papers than {PAPERS}")
         n_records += int(papers["n_records"].sum())
         n_unknown += papers["n_records"].null_count()
     return None if n_unknown else n_records
@@ -122,7 +123,7 @@ def _verify_merges(store: Store) -> None:
     pieces = store.pieces("id") if len(merged) else ()
     n_papers = sum(int(papers["id"].is_in(merged.implode()).sum()) for papers in pieces)
     if merged.n_unique() != len(merged) or n_papers != len(merged):
-        raise ArtefactError(f"{store.path}: {MERGES} tells of other papers than papers.parquet")
+        raise ArtefactError(f"{store.path}: {MERGES} tells of other papers than {PAPERS}")
 
 
 def check_unit_rows(array: NDArray[np.float32], what: str) -> None:
