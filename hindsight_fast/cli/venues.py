@@ -113,7 +113,7 @@ def _venues(
     from hindsight_fast.store import Store
 
     for path in stores:
-        yield from Store.open(path).column("venue")
+        yield from (papers["venue"] for papers in Store.open(path).pieces("venue"))
     if not sources:
         return
     with (
