@@ -119,6 +119,22 @@ def test_a_store_may_be_replaced_by_one_that_reuses_it(
     assert encoder.n_texts == len(NEW) - 37 and same(store, scratch)
 
 
+def test_a_store_that_is_replaced_leaves_its_vectors(
+    tmp_path: Path, old: Store, scratch: Store, encoder: Counting, model: Path
+) -> None:
+    other = build_store(table(NEW[5:]), tmp_path / "other")
+    embed_store(other, load_encoder(model, device="cpu"))
+    store = build_store(table(NEW), tmp_path / "other", overwrite=True, reuse=old)
+    assert store.carried() == {"tiny": 37}  # what was named comes first
+    store = build_store(table(NEW), old.path, overwrite=True)
+    embed_store(store, encoder, overwrite=True)
+    assert encoder.n_texts == len(NEW) - 37 and same(store, scratch)
+    file = store.vectors_folder("tiny") / "vectors.npy"
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    store = build_store(table(NEW[1:]), old.path, overwrite=True)
+    assert store.carried() == {} and store.encoders() == []
+
+
 def test_the_same_papers_have_their_vectors_at_once(tmp_path: Path, old: Store) -> None:
     fresh = [row | {"citations": 7} for row in OLD]
     store = build_store(table(fresh), tmp_path / "new", reuse=old)

@@ -69,9 +69,10 @@ def build_store(
         The folder to make.
     overwrite
         Replace another or damaged store that is there. Vectors in it stay where papers, texts,
-        dates and status are the same, as they are when only counts or venues have changed.
+        dates and status are the same, as they are when only counts or venues have changed; else
+        they are taken over by text (`carry_vectors`).
     reuse
-        A store of which vectors are taken over by text (`carry_vectors`); may be the one at `out`.
+        A store of which vectors are taken over by text, before those of one that is replaced.
     allow_drop
         Write even papers of which a far smaller share has abstracts, dates, venues or citations
         than of the store that is replaced or reused.
@@ -97,23 +98,26 @@ def build_store(
         if not is_there:
             staging.fingerprint = mark
             staging.body |= staged.manifest.body
-            earlier = reuse or (_replaced(out) if overwrite else None)
+            replaced = _at(out) if overwrite else None
+            earlier = reuse or replaced
             if earlier is not None and not allow_drop:
                 check_shares(earlier, out, staged.n, staging.body["coverage"]["have"])
             if overwrite:
                 keep_vectors(out, staged)
             if reuse is not None:
                 carry_vectors(reuse, staged)
+            if replaced is not None:
+                carry_vectors(replaced, staged, skip_damaged=True)
     store = Store.open(out)
     if is_there and reuse is not None:
         carry_vectors(reuse, store)
     return store
 
 
-def _replaced(out: Path) -> Store | None:
-    """The store that is to be replaced, if it can be read."""
+def _at(path: Path) -> Store | None:
+    """The store that is there, if it can be read."""
     try:
-        return Store.open(out)
+        return Store.open(path)
     except (ArtefactError, StorageError):
         return None
 

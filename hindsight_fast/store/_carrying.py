@@ -79,7 +79,7 @@ def _vectors_in(store: Path) -> list[Path]:
     return made + [carried_folder(store, name) for name in carried_in(store)]
 
 
-def carry_vectors(old: Store, new: Store) -> None:
+def carry_vectors(old: Store, new: Store, *, skip_damaged: bool = False) -> None:
     """Take over the vectors of papers whose title and abstract are the same in both stores.
 
     `embed_store` then encodes only what is new. Where all papers are the same, the vectors are
@@ -88,6 +88,11 @@ def carry_vectors(old: Store, new: Store) -> None:
     removed afterwards.
 
     Memory grows with the number of papers, by about 50 bytes for each.
+
+    Parameters
+    ----------
+    skip_damaged
+        Leave damaged vectors where they are.
 
     Raises
     ------
@@ -105,8 +110,13 @@ def carry_vectors(old: Store, new: Store) -> None:
     alike = _is_encoded_alike(old.path, new)
     keys = None if alike else (_keys(old), _keys(new))
     for folder in wanted:
-        verify_folder(folder, VECTORS_KIND)
-        vectors = open_vectors(folder, old.content_id, old.n)
+        try:
+            verify_folder(folder, VECTORS_KIND)
+            vectors = open_vectors(folder, old.content_id, old.n)
+        except ArtefactError:
+            if skip_damaged:
+                continue
+            raise
         if keys is None:
             _link(vectors, folder, new.path / VECTORS_FOLDER / folder.name)
         else:
