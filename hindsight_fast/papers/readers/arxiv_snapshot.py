@@ -11,13 +11,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 from msgspec import Struct, field
 
-from hindsight_fast.papers import venues
 from hindsight_fast.papers.readers import _arxiv, looks, tables, typed
 from hindsight_fast.papers.readers._batch import Batch, Reader
 from hindsight_fast.papers.readers.columns import Columns
+
+
+class _Name(Struct, array_like=True, gc=False):
+    last: Any = None
+    first: Any = None
+    suffix: Any = None
 
 
 class _Version(Struct, gc=False):
@@ -35,7 +39,7 @@ class _Record(Struct, gc=False):
     doi: Any = None
     license: Any = None
     authors: Any = None
-    authors_parsed: list[list[str | None]] | None = None
+    authors_parsed: list[_Name] | None = None
     versions: list[_Version] | None = None
     update_date: Any = None
 
@@ -69,7 +73,7 @@ def _batch(some: typed.Some[_Record]) -> Batch:
     raw.texts("license", [record.license for record in records])
     categories = raw.texts("field", [record.categories for record in records])
     raw.given("field", categories.str.strip_chars().str.replace_all(r"\s+", "; "))
-    raw.authors([_names(record) for record in records])
+    raw.authors(map(_names, records))
     public = [_first_and_last(record.versions) for record in records]
     raw.texts("first_public", [first for first, _ in public])
     revised = [
@@ -78,26 +82,23 @@ def _batch(some: typed.Some[_Record]) -> Batch:
     raw.texts("revised", revised)
     comments = raw.texts("comments", [record.comments for record in records])
     journals = raw.texts("journal_ref", [record.journal_ref for record in records])
-    raw.given("venue", _venue(journals, comments))
+    raw.given("venue", _arxiv.venue(journals, comments))
     raw.given("status", raw.where(_arxiv.withdrawn(comments), "withdrawn"))
     raw.all_are(kind="preprint", source="arxiv")
     return raw.batch(frozenset())
 
 
-def _names(record: _Record) -> list[str] | None:
+def _names(record: _Record) -> list[Any] | None:
     """Names as "First Last Suffix"; of a record that has them in one text only, as they are."""
     if record.authors_parsed:
         try:
-            return [" ".join((name[1], name[0], *name[2:3])) for name in record.authors_parsed]  # type: ignore[arg-type]
-        except (IndexError, TypeError):  # a part is missing
-            return [_name(*name[:3]) for name in record.authors_parsed]
-    if isinstance(record.authors, str):
-        return _BETWEEN_NAMES.split(record.authors)
-    return None
-
-
-def _name(last: str | None = None, first: str | None = None, suffix: str | None = None) -> str:
-    return " ".join(part for part in (first, last, suffix) if part)
+            return [one.first + " " + one.last + " " + one.suffix for one in record.authors_parsed]
+        except TypeError:  # a part is missing
+            return [
+                " ".join(part for part in (one.first, one.last, one.suffix) if part)
+                for one in record.authors_parsed
+            ]
+    return _BETWEEN_NAMES.split(record.authors) if isinstance(record.authors, str) else None
 
 
 def _first_and_last(versions: list[_Version] | None) -> tuple[Any, Any]:
@@ -113,15 +114,6 @@ def _first_and_last(versions: list[_Version] | None) -> tuple[Any, Any]:
 def _number(version: Any) -> int:
     digits = str(version)[1:]
     return int(digits) if digits.isdecimal() and len(digits) < 6 else 0
-
-
-def _venue(journals: pl.Series, comments: pl.Series) -> pl.Series:
-    """Where each appeared; a comment names a venue only where our table knows it."""
-    table = venues.table()
-    named = _arxiv.venue(journals, comments)
-    known = venues.is_known(venues.resolve(named, table), table)
-    in_journal = (journals.str.strip_chars() != "").fill_null(False)
-    return named.set(~(known | in_journal), "arXiv")
 
 
 READER = Reader("arxiv_snapshot", sniff, read)
