@@ -342,6 +342,7 @@ def test_names(text: str, expected: list[str] | None) -> None:
         ("a.BIB.gz", b"% x\n@article{", True),
         ("a.bib", b"<!DOCTYPE html>", False),
         ("a.bib", b'{"title": "x"}', False),
+        ("a.bib", b"}\n{@article{", True),
         ("a.bib", b"PK\x03\x04\0\0", False),
         ("a.txt", b"% comment\n\n  @InProceedings {a,", True),
         ("a.txt", b"\xef\xbb\xbf@string(a = {b})", True),

@@ -28,6 +28,7 @@ LONGEST_MACRO: Final = 2_000
 
 _START = re.compile(rb"[ \t]*@\w*[ \t]*[{(]")
 _FIRST = re.compile(rb"(?:\s|%[^\n]*\n)*@\w+\s*[{(]")
+_OTHER_FORM = re.compile(rb"\s*(?:<|[\[{]\s*[\"{\[])")
 _NO_BLOCK = re.compile(r"^[ \t]*@\s*(?!(?:comment|preamble|string)\b)\w+\s*[{(].*", re.I | re.M)
 _NO_RECORD = re.compile(r"@(?:comment|preamble)\b", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -63,7 +64,7 @@ def sniff(path: Path, head: bytes) -> bool:
     """An entry comes first, or the name says so and it is text of no other form."""
     text = head.removeprefix(b"\xef\xbb\xbf")
     if any(suffix.lower() in (".bib", ".bibtex") for suffix in path.suffixes[-2:]):
-        return not text.lstrip().startswith((b"<", b"{", b"[")) and b"\0" not in text
+        return b"\0" not in text and not _OTHER_FORM.match(text)
     return _FIRST.match(text) is not None
 
 
