@@ -334,3 +334,43 @@ NEAREST = {
 def test_the_nearest_known_name() -> None:
     nearest = Nearest(venues.table())
     assert {name: nearest.to(name) for name in NEAREST} == NEAREST
+
+
+VOLUMES = {
+    "https://aclanthology.org/2022.findings-emnlp.511/": "Findings",
+    "10.18653/v1/2021.findings-acl.4": "Findings",
+    "ACL:2023.acl-industry.3": "Industry Track",
+    "https://aclanthology.org/2022.emnlp-demos.5": "Demonstrations",
+    "2024.naacl-srw.1": "Student Research Workshop",
+    "https://aclanthology.org/W18-2501/": "Workshop",
+    "https://openaccess.thecvf.com/content/CVPR2023W/VAND/html/A_paper.html": "Workshop",
+    "http://openaccess.thecvf.com/content_CVPRW_2019/html/A_paper.html": "Workshop",
+    "https://datasets-benchmarks-proceedings.neurips.cc/paper/2021/hash/1a.html":
+        "Datasets and Benchmarks",
+    "https://papers.nips.cc/paper_files/paper/2023/hash/1-Abstract-Conference.html": None,
+    "https://aclanthology.org/2022.emnlp-main.511/": None,
+    "https://aclanthology.org/P18-1001/": None,
+    "https://aclanthology.org/2024.lrec-main.1": None,
+    "http://openaccess.thecvf.com/content_cvpr_2019/html/A_new_paper.html": None,
+    "https://openaccess.thecvf.com/content/WACV2023/html/W.html": None,
+    "https://openaccess.thecvf.com/content/CVPR2023/html/W.html": None,
+    "10.1234/w18-25012": None,
+}  # fmt: skip
+
+
+def test_an_address_tells_of_a_volume_that_is_not_the_main_one() -> None:
+    given = pl.Series(["EMNLP"] * len(VOLUMES))
+    places = pl.Series(list(VOLUMES))
+    found = venues.within_volume(given, places, places).to_list()
+    assert found == [f"EMNLP {volume}" if volume else "EMNLP" for volume in VOLUMES.values()]
+    assert given.to_list() == ["EMNLP"] * len(VOLUMES)
+    again = venues.resolve(pl.Series(found), venues.table())
+    assert venues.is_top(again, venues.table()).to_list() == [
+        volume is None for volume in VOLUMES.values()
+    ]
+    unknown = venues.within_volume(pl.Series([None] * len(VOLUMES), dtype=pl.String), places)
+    assert unknown.null_count() == len(VOLUMES)
+    named = venues.within_volume(
+        pl.Series(["Findings of ACL 2021"]), pl.Series(["2021.findings-acl.4"])
+    )
+    assert named.to_list() == ["Findings of ACL 2021"]

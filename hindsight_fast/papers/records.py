@@ -133,7 +133,10 @@ def clean(raw: pl.DataFrame, rules: Rules) -> Cleaned:
             pl.repeat(1, len(titles), dtype=pl.Int32, eager=True).alias("n_records"),
             noted("citations_dated", _dated_counts(raw["citations_dated"])),
             _authors(raw["authors"]),
-            venues.resolve(_each(raw["venue"], _text), rules.venues).alias("venue"),
+            venues.within_volume(
+                venues.resolve(_each(raw["venue"], _text), rules.venues),
+                *(raw[name] for name in ("url", "doi", "id")),
+            ).alias("venue"),
             noted("year", _year(raw["year"], today)),
             counts.alias("citations"),
             dated("revised")["start"].alias("revised"),

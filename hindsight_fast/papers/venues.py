@@ -37,6 +37,7 @@ __all__ = [
     "rank",
     "resolve",
     "table",
+    "within_volume",
     "year_in",
 ]
 
@@ -48,6 +49,22 @@ _YEAR = re.compile(r"(?<![0-9])((?:19|20)[0-9]{2})(?![0-9])")
 _TRACK = re.compile(r"\btrack\b")
 _MOST: Final = 1 << 16  # names whose meaning is remembered
 _FEW: Final = 8
+
+_VOLUMES: Final = {
+    "Findings": r"\b2[0-9]{3}\.findings-[a-z]+\.[0-9]",
+    "Workshop": r"\bw[0-9]{2}-[0-9]{4}\b|thecvf\.com/content[_/][a-z0-9_]*?(?:w/|[a-z]w_[0-9]{4}/)",
+    "Industry Track": r"\b2[0-9]{3}\.[a-z]+-industry\.[0-9]",
+    "Demonstrations": r"\b2[0-9]{3}\.[a-z]+-demos?\.[0-9]",
+    "Student Research Workshop": r"\b2[0-9]{3}\.[a-z]+-srw\.[0-9]",
+    "Tutorials": r"\b2[0-9]{3}\.[a-z]+-tutorials?\.[0-9]",
+    "Datasets and Benchmarks": (
+        r"datasets-benchmarks-proceedings\.neurips|neurips\.cc/.*datasets_and_benchmarks"
+    ),
+}
+"""What ids and addresses of the ACL Anthology, of CVF and of NeurIPS say of the volume, where it is
+not the main one. Lists by venue and year often name the conference alone."""
+
+_ANY_VOLUME = "|".join(_VOLUMES.values())
 
 
 def resolve(venues: pl.Series, table: Table) -> pl.Series:
@@ -72,6 +89,37 @@ def resolve(venues: pl.Series, table: Table) -> pl.Series:
     )
     meant = pl.Series([_meaning(name, table) for name in may_mean], dtype=pl.String)
     return venues.replace(may_mean, meant) if len(may_mean) else venues
+
+
+def within_volume(venues: pl.Series, *places: pl.Series) -> pl.Series:
+    """Add to a venue's name the volume in which an id, DOI or address has the paper.
+
+    ``EMNLP`` with ``10.18653/v1/2022.findings-emnlp.4`` is ``EMNLP Findings``, no main track.
+
+    Parameters
+    ----------
+    venues : polars.Series of String
+        Resolved names.
+    places : polars.Series of String
+        Ids, DOIs and addresses of the same records.
+    """
+    for place in places:
+        low = place.str.to_lowercase()
+        told = (low.str.contains(_ANY_VOLUME) & venues.is_not_null()).fill_null(False)
+        if not told.any():
+            continue
+        rows = told.arg_true()
+        few = pl.DataFrame({"venue": venues.gather(rows), "place": low.gather(rows)})
+        volume = pl.coalesce(
+            pl.when(pl.col("place").str.contains(pattern)).then(pl.lit(volume))
+            for volume, pattern in _VOLUMES.items()
+        )
+        has = (
+            pl.col("venue").str.to_lowercase().str.contains(volume.str.to_lowercase(), literal=True)
+        )
+        named = pl.when(has).then("venue").otherwise(pl.format("{} {}", "venue", volume))
+        venues = venues.clone().scatter(rows, few.select(named).to_series())
+    return venues
 
 
 def is_top(venues: pl.Series, table: Table) -> pl.Series:
