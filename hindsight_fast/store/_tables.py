@@ -72,7 +72,7 @@ class TableWriter:
             self._rows.sink_parquet(
                 self.path,
                 compression="zstd",
-                compression_level=3,
+                compression_level=1,  # 3 takes twice as long, for an eighth less
                 statistics=False,
                 row_group_size=ROW_GROUP,
                 engine="streaming",
