@@ -170,7 +170,10 @@ class Intake:
         held.clear()
         batches = [batch for _, _, batch in waiting]
         given = self._given([(number, path) for number, path, _ in waiting])
-        raw = pl.concat([pl.DataFrame(schema=RAW_SCHEMA), *(batch.records for batch in batches)])
+        raw = pl.concat(
+            [pl.DataFrame(schema=RAW_SCHEMA), *(batch.records for batch in batches)],
+            rechunk=True,  # `pl.format` fails where a chunk is empty
+        )
         of_raw = _repeated([batch.records.height for batch in batches])
         cleaned = clean(raw.with_columns(line=pl.int_range(pl.len())), self._options.rules)
         bad = cleaned.rejects["line"]

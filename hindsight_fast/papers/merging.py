@@ -174,7 +174,7 @@ def with_old(told: pl.DataFrame, unchanged: pl.Series, old: pl.DataFrame) -> pl.
         The same of the older store. Of its conflicts only those within one paper stay: the others
         are found anew.
     """
-    if "kind" not in old.columns:
+    if "ids" not in old.columns:
         return pl.concat([told, old.filter(pl.col("id").is_in(unchanged.implode()))]).sort("id")
     within = (pl.col("kind") == "counts_differ") & pl.col("ids").list.first().is_in(
         unchanged.implode()
@@ -190,9 +190,19 @@ def tell_apart(papers: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     papers : polars.DataFrame
         With ``id``, ``identity`` and ``pinned``.
     """
-    renamed, _ = identifiers.tell_apart(papers.select("id", "identity"), "identity")
-    ids = papers["id"].zip_with(papers["pinned"], renamed["id"])
-    return papers.with_columns(ids), int((ids != papers["id"]).sum())
+    rows = (papers["id"].is_duplicated() & ~papers["pinned"]).arg_true()
+    ids = suffixed(papers["id"].gather(rows), papers["identity"].gather(rows))
+    return papers.with_columns(papers["id"].scatter(rows, ids)), len(rows)
+
+
+def suffixed(ids: pl.Series, identities: pl.Series) -> pl.Series:
+    """Add to ids what tells the papers apart that have them.
+
+    All of them get a suffix, so that an id without one never changes its meaning when papers are
+    added, and the order of files does not matter.
+    """
+    pairs = pl.DataFrame({"id": ids, "identity": identities})
+    return ids + "~" + identifiers.digest(pairs, identifiers.ID_DIGITS)
 
 
 def one_each(records: pl.DataFrame, table: Table) -> Each:
