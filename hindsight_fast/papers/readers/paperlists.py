@@ -120,14 +120,16 @@ def _names(stem: str | None, books: pl.Series) -> pl.Series:
 
 def _after(track: Any, status: Any) -> str:
     """What follows the venue's name: whatever makes a paper none of its main track."""
-    where, fate = (
-        value.strip().lower() if isinstance(value, str) else "" for value in (track, status)
+    track, status = (
+        text.without_surrogates(value.strip()) if isinstance(value, str) else ""
+        for value in (track, status)
     )
-    said = "" if where in _MAIN else f" {track.strip()}"
+    where, fate = track.lower(), status.lower()
+    said = "" if where in _MAIN else f" {track}"
     for pattern, words in _FATES:
         if pattern.search(fate):
             return said + words
-    return said if set(_WORD.findall(fate)) <= _ACCEPTED else f"{said} {status.strip()}"
+    return said if set(_WORD.findall(fate)) <= _ACCEPTED else f"{said} {status}"
 
 
 READER = Reader("paperlists", sniff, read)
