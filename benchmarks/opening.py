@@ -109,6 +109,7 @@ def build(place: Path, made: Vectors) -> None:
             "content_id": store.content_id,
             "encoder": "made-up",
             "encoder_fingerprint": "made-up",
+            "precision": "float32",
             "theta": 0.96,
         }
     build_pool(store, place / "pool", cutoff=T, until=E, index=IndexConfig())
