@@ -20,8 +20,8 @@ from bibtexparser.model import Block, Entry, ImplicitComment, ParsingFailedBlock
 from hindsight_fast.papers.readers import _raw, _tex, lines, streams
 from hindsight_fast.papers.readers._batch import Batch, Reader
 
-LONGEST_ENTRY: Final = 4 << 20
-"""Bytes."""
+LONGEST_ENTRY: Final = 1 << 20
+"""Bytes; the parser takes up to a thousand times that of what is no BibTeX."""
 
 LONGEST_MACRO: Final = 2_000
 """Characters, so that what is made of macros stays small."""
@@ -63,9 +63,10 @@ _SUBMITTED = re.compile(r"\W*(?:(?:under|in) review|submitted|rejected)\b", re.I
 def sniff(path: Path, head: bytes) -> bool:
     """An entry comes first, or the name says so and it is text of no other form."""
     text = head.removeprefix(b"\xef\xbb\xbf")
-    if any(suffix.lower() in (".bib", ".bibtex") for suffix in path.suffixes[-2:]):
-        return b"\0" not in text and not _OTHER_FORM.match(text)
-    return _FIRST.match(text) is not None
+    if _FIRST.match(text) is not None:
+        return True
+    named = any(suffix.lower() in (".bib", ".bibtex") for suffix in path.suffixes[-2:])
+    return named and b"\0" not in text and not _OTHER_FORM.match(text)
 
 
 def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None) -> Iterator[Batch]:
