@@ -3,11 +3,14 @@
 A store is a folder: `papers.parquet` (all columns, in row order), `rejects.parquet`,
 `merges.parquet` and `conflicts.parquet` (what became of which records), `dates.npy` and
 `citations.npy`, the two `lookup-*.npy` that name single papers without reading a table, and
-`vectors/ENCODER/`, each an artefact of its own. Rows are sorted by the start of the date's
-interval, then by id, undated last: the papers of a window are a slice.
+`vectors/ENCODER/`, each an artefact of its own. What is taken over from another store waits in
+`vectors/.ENCODER.carried/` for those of the other papers.
+
+Rows are sorted by the start of the date's interval, then by id, undated last: the papers of a
+window are a slice.
 
 A store has two identities: `content_id` (ordered ids and texts; what vectors depend on) and
-`facts_id` (dates, venues, citations, status; what impact depends on).
+`facts_id` (dates, venues, citations, status and more; what windows and impact depend on).
 """
 
 from hindsight_fast.store._build import build_store

@@ -38,7 +38,7 @@ class Coverage:
     """
 
     def __init__(self, table: venues.Table) -> None:
-        self.n = self.n_records = 0
+        self.n = 0
         self._table = table
         self._tallies = {name: Counter[str]() for name in _TALLIED}
         self._have = Counter[str](dict.fromkeys(_HAVE, 0))
@@ -47,7 +47,6 @@ class Coverage:
     def add(self, papers: pl.DataFrame) -> None:
         """Count more papers."""
         self.n += papers.height
-        self.n_records += int(papers["n_records"].sum())
         for name, counter in self._tallies.items():
             counter.update(tally(papers[name]))
         self._have.update(have(papers))

@@ -27,6 +27,7 @@ from hindsight_fast.store._read import (
     VECTORS_KIND,
     Store,
     carried_folder,
+    open_vectors,
 )
 
 _CHUNK = 16_384  # vectors looked at together
@@ -53,13 +54,15 @@ def verify_store(path: Path) -> list[str]:
     _verify_counts(store, _verify_rows(store))
     _verify_merges(store)
     checked = [f"{len(manifest.files)} files", f"{store.n} papers"]
-    for encoder in store.encoders():
-        verify_folder(store.vectors_folder(encoder), VECTORS_KIND)
-        check_unit_rows(store.vectors(encoder).array, f"vectors of {encoder} in {path}")
-        checked.append(f"vectors of {encoder}")
-    for encoder in store.carried():
-        verify_folder(carried_folder(path, encoder), VECTORS_KIND)
-        checked.append(f"vectors of {encoder}, taken over")
+    folders = {f"vectors of {name}": store.vectors_folder(name) for name in store.encoders()}
+    folders |= {
+        f"vectors of {name}, taken over": carried_folder(path, name) for name in store.carried()
+    }
+    for what, folder in folders.items():
+        verify_folder(folder, VECTORS_KIND)
+        vectors = open_vectors(folder, store.content_id, store.n)
+        check_unit_rows(vectors.array, f"{what} in {path}")
+        checked.append(what)
     return checked
 
 
