@@ -95,7 +95,11 @@ def _names(record: _Record) -> list[Any] | None:
             return [one.first + " " + one.last + " " + one.suffix for one in record.authors_parsed]
         except TypeError:  # a part is missing
             return [
-                " ".join(part for part in (one.first, one.last, one.suffix) if part)
+                " ".join(
+                    part
+                    for part in (one.first, one.last, one.suffix)
+                    if part and isinstance(part, str)
+                )
                 for one in record.authors_parsed
             ]
     return _BETWEEN_NAMES.split(record.authors) if isinstance(record.authors, str) else None

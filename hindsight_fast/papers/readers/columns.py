@@ -68,11 +68,11 @@ class Columns:
                 self._refused.setdefault(row, f"{name} is no text but an object")
         return pl.Series(texts, dtype=pl.String)
 
-    def joined(self, name: str, values: Sequence[Iterable[Any] | None]) -> None:
+    def joined(self, name: str, values: Iterable[Iterable[Any] | None]) -> None:
         """Add lists of words, separated by semicolons."""
         self.texts(name, [_joined(words, "; ") for words in values])
 
-    def authors(self, values: Sequence[Iterable[Any] | None]) -> None:
+    def authors(self, values: Iterable[Iterable[Any] | None]) -> None:
         """Add lists of names; what is no text in them is left out."""
         joined = [_joined(names, _BETWEEN) for names in values]
         self.given("authors", self._texts("authors", joined).str.split(_BETWEEN))
@@ -117,7 +117,10 @@ class Columns:
         bad = list(self._bad)
         if self._refused:
             lines: list[int] = self._columns["line"].to_list()
-            bad += [(lines[row], why, self._shown(row)) for row, why in self._refused.items()]
+            bad += [
+                (lines[row], why, without_surrogates(self._shown(row)))
+                for row, why in self._refused.items()
+            ]
             rows = pl.int_range(self._n, eager=True)
             records = records.filter(~rows.is_in(list(self._refused)))
         rejects = pl.DataFrame(bad, schema=BAD_SCHEMA, orient="row")

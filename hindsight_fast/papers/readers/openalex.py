@@ -78,6 +78,16 @@ class _Year(Struct, gc=False):
     cited_by_count: int
 
 
+class _Abstract:
+    """Put together as soon as its index is read, which takes several times its room."""
+
+    __slots__ = ("text", "was_there")
+
+    def __init__(self, text: str | None, was_there: bool) -> None:
+        self.text = text
+        self.was_there = was_there
+
+
 class _Work(Struct, gc=False):
     id: Annotated[str, Meta(pattern=_ID)]
     doi: Any = None
@@ -92,7 +102,7 @@ class _Work(Struct, gc=False):
     is_paratext: Any = None
     cited_by_count: Any = None
     counts_by_year: list[_Year] | None = None
-    abstract_inverted_index: Any = None
+    abstract_inverted_index: _Abstract | None = None
     primary_location: _Location | None = None
     locations: list[_Location | None] | None = None
     host_venue: _HostVenue | None = None
@@ -104,7 +114,12 @@ class _Work(Struct, gc=False):
     updated_date: Any = None
 
 
-_WANTED = typed.Wanted(_Work, "openalex", lists=("results",))
+def _of_index(_: type, index: Any) -> _Abstract:
+    return _Abstract(plain(index), bool(index))
+
+
+_WANTED = typed.Wanted(_Work, "openalex", lists=("results",), made=_of_index)
+_NO_ABSTRACT = _Abstract(None, False)
 _NO_SOURCE = _Source()
 _NOWHERE = _Location()
 
@@ -126,17 +141,14 @@ def _batch(some: typed.Some[_Work]) -> Batch:
     raw.given("id", raw.texts("id", [work.id for work in works]).str.extract(_ID, 1))
     raw.texts("doi", [work.doi for work in works])
     raw.texts("title", [work.title or work.display_name for work in works])
-    abstracts = [plain(work.abstract_inverted_index) for work in works]
-    raw.texts("abstract", abstracts)
-    malformed = sum(
-        abstract is None and bool(work.abstract_inverted_index)
-        for work, abstract in zip(works, abstracts, strict=True)
-    )
-    raw.authors([_authors(work) for work in works])
+    abstracts = [work.abstract_inverted_index or _NO_ABSTRACT for work in works]
+    raw.texts("abstract", [abstract.text for abstract in abstracts])
+    malformed = sum(one.text is None and one.was_there for one in abstracts)
+    raw.authors(map(_authors, works))
     raw.texts("year", [work.publication_year for work in works])
     dates = raw.texts("date", [work.publication_date for work in works])
     raw.given("date", dates.set(dates.str.ends_with("-01-01").fill_null(False), None))
-    raw.joined("field", [_fields(work) for work in works])
+    raw.joined("field", map(_fields, works))
     raw.texts("language", [work.language for work in works])
     raw.texts("status", [_status(work) for work in works])
     raw.cited(
@@ -155,12 +167,12 @@ def _add_places(raw: Columns, works: list[_Work]) -> None:
     places = [_places(work) for work in works]
     published = [next(filter(_is_published, each), None) for each in places]
     first = [each[0] if each else _NOWHERE for each in places]
-    in_journals = pl.Series([_source(at).display_name for at in published], dtype=pl.String)
+    in_journals = raw.texts("journal", [_source(at).display_name for at in published])
     in_repositories = [
         next((_source(at).display_name for at in each if _source(at).display_name), None)
         for each in places
     ]
-    preprints = pl.Series(in_repositories, dtype=pl.String)
+    preprints = raw.texts("repository", in_repositories)
     table = venues.table()
     servers = preprints.set(~venues.is_preprint(venues.resolve(preprints, table), table), None)
     raw.given("venue", servers.zip_with(in_journals.is_null(), in_journals))
@@ -261,7 +273,8 @@ def _fields(work: _Work) -> list[Any]:
         return [one.display_name for one in concepts]
     first = topics[0]
     wide = [part.display_name for part in (first.field, first.subfield) if part]
-    return list(dict.fromkeys([*wide, *(topic.display_name for topic in topics)]))
+    names = [*wide, *(topic.display_name for topic in topics)]
+    return list(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
 def _status(work: _Work) -> str | None:

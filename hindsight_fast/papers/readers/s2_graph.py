@@ -91,10 +91,10 @@ def _batch(some: typed.Some[_Paper]) -> Batch:
     raw.texts("venue", [_venue(paper) for paper in papers])
     raw.texts("year", [paper.year for paper in papers])
     raw.texts("date", [paper.publicationDate for paper in papers])
-    raw.joined("kind", [paper.publicationTypes for paper in papers])
-    raw.joined("field", [_fields(paper) for paper in papers])
+    raw.joined("kind", (paper.publicationTypes for paper in papers))
+    raw.joined("field", map(_fields, papers))
     raw.texts("tldr", [paper.tldr.text if paper.tldr else None for paper in papers])
-    raw.authors([[one.name for one in paper.authors or () if one] for paper in papers])
+    raw.authors([one.name for one in paper.authors or () if one] for paper in papers)
     raw.cited("s2", [paper.citationCount for paper in papers])
     raw.all_are(source="s2")
     return raw.batch(frozenset())
@@ -109,7 +109,8 @@ def _venue(paper: _Paper) -> Any:
 def _fields(paper: _Paper) -> list[Any] | None:
     """Each field once: that two classifiers agree on one says no more of the paper."""
     if paper.s2FieldsOfStudy:
-        return list(dict.fromkeys(one.category for one in paper.s2FieldsOfStudy if one))
+        names = (one.category for one in paper.s2FieldsOfStudy if one)
+        return list(dict.fromkeys(name for name in names if isinstance(name, str)))
     return paper.fieldsOfStudy
 
 

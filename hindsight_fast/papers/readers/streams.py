@@ -3,6 +3,7 @@
 import io
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
@@ -84,11 +85,11 @@ def open_bytes(path: Path) -> Generator[IO[bytes]]:
     if path.is_dir():
         raise DataError(f"{path} is a folder, not a file: name the files in it")
     try:
-        with path.open("rb") as raw:
+        with path.open("rb", buffering=_BUFFER) as raw:
             head = raw.read(4)
             raw.seek(0)
             if head[:2] == _GZIP:
-                with _igzip.open(raw) as stream:
+                with _igzip.open(raw) as unpacked, io.BufferedReader(unpacked, _BUFFER) as stream:
                     yield stream
             elif head == _ZSTD:
                 yield cast("IO[bytes]", io.BufferedReader(_ZstdFile(raw), _BUFFER))
@@ -128,14 +129,17 @@ def lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
     Only a line feed (with a carriage return before it) ends a line. A byte order mark at the
     start is dropped.
     """
-    number = 0
-    while line := stream.readline(LONGEST_LINE):
+    read = partial(stream.readline, LONGEST_LINE)
+    number = 1
+    line = read().removeprefix(b"\xef\xbb\xbf")
+    while line:
+        if line.endswith(b"\n"):
+            yield number, line[:-2] if line.endswith(b"\r\n") else line[:-1]
+        elif len(line) < LONGEST_LINE:
+            yield number, line.removesuffix(b"\r")
+        else:
+            while line and not line.endswith(b"\n"):
+                line = read()
+            yield number, None
         number += 1
-        if number == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")
-        if len(line) < LONGEST_LINE or line.endswith(b"\n"):
-            yield number, line.removesuffix(b"\n").removesuffix(b"\r")
-            continue
-        while line and not line.endswith(b"\n"):
-            line = stream.readline(LONGEST_LINE)
-        yield number, None
+        line = read()

@@ -19,8 +19,8 @@ from hindsight_fast.papers.readers.lines import Record, is_object
 _LINES_ENDINGS: Final = {".jsonl", ".ndjson"}
 _JSON_ENDINGS: Final = {*_LINES_ENDINGS, ".json"}
 
-BATCH_RECORDS: Final = 1 << 16
-BATCH_BYTES: Final = 64 << 20
+BATCH_RECORDS: Final = 1 << 15
+BATCH_BYTES: Final = 32 << 20
 """A batch ends at whichever comes first."""
 
 

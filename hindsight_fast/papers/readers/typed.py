@@ -5,8 +5,10 @@ alone decides what is bad, and why. What both read is the same. A number of thou
 a field that nobody wants is all that the slow way would refuse and the fast one doesn't see.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -35,6 +37,9 @@ class Wanted(Generic[T]):
         Name of the format, for reasons.
     lists : tuple of str
         Under which names an object that is no record itself holds some (an answer of an API).
+    made : callable, optional
+        ``made(type, value)`` makes what a field has of another type than JSON's (msgspec's
+        ``dec_hook``).
     whole : callable, optional
         Records that an object at the top of a JSON document holds in another way, or None.
     """
@@ -42,6 +47,7 @@ class Wanted(Generic[T]):
     record: type[T]
     format: str
     lists: tuple[str, ...] = ()
+    made: Callable[[type, Any], Any] | None = None
     whole: Callable[[Any], list[Any] | None] | None = None
 
 
@@ -76,82 +82,101 @@ def read(path: Path, form: str, wanted: Wanted[T], limit: int | None) -> Iterato
     DataError
         Where the file as a whole can't be read (see `lines.document`, `streams.open_bytes`).
     """
-    reading = _Reading(wanted, form == "json", limit)
+    reading = _Reading(wanted, limit)
     with streams.open_bytes(path) as stream:
         if form == "json":
-            for in_array, unit in lines.document(path, stream):
-                reading.add(reading.n + 1, unit, not in_array)
-                if reading.is_full():
-                    yield reading.taken()
-                if reading.is_done():
-                    break
+            fill = partial(reading.add_values, lines.document(path, stream))
         else:
-            for number, line in streams.lines(stream):
-                reading.add(number, line, False)
-                if reading.is_full():
-                    yield reading.taken()
-                if reading.is_done():
-                    break
-    if reading.records or reading.bad:
-        yield reading.taken()
+            fill = partial(reading.add_lines, streams.lines(stream))
+        while fill():
+            yield reading.taken()
 
 
 class _Reading(Generic[T]):
     """Records collected from the units of a file: its lines, or the values of a document."""
 
-    def __init__(self, wanted: Wanted[T], counted: bool, limit: int | None) -> None:
+    def __init__(self, wanted: Wanted[T], limit: int | None) -> None:
         self._wanted = wanted
-        self._decode = msgspec.json.Decoder(wanted.record).decode
-        self._lists = [_list_decoder(name, wanted.record) for name in wanted.lists]
-        self._step = int(counted)
-        self._limit = limit
-        self._before = self._size = 0
-        self.numbers: list[int] = []
-        self.records: list[T] = []
-        self.bad: Bads = []
+        self._decode = msgspec.json.Decoder(wanted.record, dec_hook=wanted.made).decode
+        self._lists = [_list_decoder(name, wanted) for name in wanted.lists]
+        self._left = limit
+        self._numbers: list[int] = []
+        self._records: list[T] = []
+        self._bad: Bads = []
+        self._taken = 0
 
-    @property
-    def n(self) -> int:
-        """How many records there were so far."""
-        return self._before + len(self.records) + len(self.bad)
+    def _n(self) -> int:
+        """How many records are waiting to be taken."""
+        return len(self._records) + len(self._bad)
 
-    def is_full(self) -> bool:
-        n = len(self.records) + len(self.bad)
-        return n >= tables.BATCH_RECORDS or self._size >= tables.BATCH_BYTES
-
-    def is_done(self) -> bool:
-        return self._limit is not None and self.n >= self._limit
+    def _room(self) -> int:
+        """How many more records may be read before those that wait are taken."""
+        most = tables.BATCH_RECORDS if self._left is None else min(tables.BATCH_RECORDS, self._left)
+        return most - self._n()
 
     def taken(self) -> Some[T]:
-        some = Some(self.numbers, self.records, self.bad)
-        self._before, self._size = self.n, 0
-        self.numbers, self.records, self.bad = [], [], []
+        """Take the records that are waiting."""
+        some = Some(self._numbers, self._records, self._bad)
+        self._taken += self._n()
+        if self._left is not None:
+            self._left -= self._n()
+        self._numbers, self._records, self._bad = [], [], []
         return some
 
-    def add(self, number: int, unit: bytes | None, at_top: bool) -> None:
-        """Add what a unit holds, which stands at `number`; None for a line that is too long."""
-        if unit is None:
-            bad = lines.too_long()
-            self.bad.append((number, bad.reason, bad.record))
-            return
-        self._size += len(unit)
-        try:
-            if not unit.isascii():
-                unit.decode()  # what is not wanted is not looked at
-            record = self._decode(unit)
-        except _REFUSED:
-            if unit.strip() and not self._add_list(number, unit):
-                self._add_all(number, self._entries(lines.json_value(unit), at_top))
-            return
-        held = self._wanted.whole(record) if at_top and self._wanted.whole else None
-        if held is None:
-            self.records.append(record)
-            self.numbers.append(number)
-        else:
-            self._add_all(number, held)
+    def add_lines(self, found: Iterator[tuple[int, bytes | None]]) -> bool:
+        """Add lines until there are enough for a batch; False where there are no more."""
+        decode, numbers, records, bad = self._decode, self._numbers, self._records, self._bad
+        most, size = self._room(), 0
+        for number, line in found if most > 0 else ():
+            if line is None:
+                bad.append((number, lines.too_long().reason, ""))
+                continue
+            try:
+                if not line.isascii():
+                    line.decode()  # what is not wanted is not looked at
+                records.append(decode(line))
+                numbers.append(number)
+            except _REFUSED:
+                self._add_otherwise(number, 0, line, None)
+            size += len(line)
+            if len(records) + len(bad) >= most or size >= tables.BATCH_BYTES:
+                break
+        return self._n() > 0
 
-    def _add_list(self, number: int, unit: bytes) -> bool:
-        """Add the records of an answer, if it is a good one."""
+    def add_values(self, found: Iterator[tuple[bool, bytes]]) -> bool:
+        """The same of the values of a document, whose records are numbered."""
+        most, size = self._room(), 0
+        for in_array, value in found if most > 0 else ():
+            number = self._taken + self._n() + 1
+            whole = None if in_array else self._wanted.whole
+            try:
+                if not value.isascii():
+                    value.decode()
+                record = self._decode(value)
+            except _REFUSED:
+                self._add_otherwise(number, 1, value, whole)
+            else:
+                held = whole(record) if whole else None
+                if held is None:
+                    self._records.append(record)
+                    self._numbers.append(number)
+                else:
+                    self._add_all(number, 1, held)
+            size += len(value)
+            if self._n() >= most or size >= tables.BATCH_BYTES:
+                break
+        return self._n() > 0
+
+    def _add_otherwise(
+        self,
+        number: int,
+        step: int,
+        unit: bytes,
+        whole: Callable[[Any], list[Any] | None] | None,
+    ) -> None:
+        """Add what is no good record: an answer's, one by one, or what makes it bad."""
+        if not unit.strip():
+            return
         for decode in self._lists:
             try:
                 entries = decode(unit)
@@ -159,37 +184,40 @@ class _Reading(Generic[T]):
                 continue
             for entry in self._within_limit(entries):
                 if entry is None:
-                    self.bad.append((number, _NULL, ""))
+                    self._bad.append((number, _NULL, ""))
                 else:
-                    self.records.append(entry)
-                    self.numbers.append(number)
-                number += self._step
-            return True
-        return False
+                    self._records.append(entry)
+                    self._numbers.append(number)
+                number += step
+            return
+        self._add_all(number, step, self._entries(lines.json_value(unit), whole))
 
-    def _add_all(self, number: int, entries: list[Any]) -> None:
+    def _add_all(self, number: int, step: int, entries: list[Any]) -> None:
         for entry in self._within_limit(entries):
             record = entry if isinstance(entry, Bad) else self._converted(entry)
             if isinstance(record, Bad):
-                self.bad.append((number, record.reason, without_surrogates(record.record)))
+                self._bad.append((number, record.reason, without_surrogates(record.record)))
             else:
-                self.records.append(record)
-                self.numbers.append(number)
-            number += self._step
+                self._records.append(record)
+                self._numbers.append(number)
+            number += step
 
     def _within_limit(self, entries: list[Any]) -> list[Any]:
-        return entries if self._limit is None else entries[: self._limit - self.n]
+        return entries if self._left is None else entries[: self._left - self._n()]
 
-    def _entries(self, value: Any, at_top: bool) -> list[Any]:
+    def _entries(self, value: Any, whole: Callable[[Any], list[Any] | None] | None) -> list[Any]:
         """Records that a value holds, or itself."""
         held: list[Any] | None = None
         if is_list(value):
             held = value if self._wanted.lists else None
         elif is_object(value):
-            held = self._wanted.whole(value) if at_top and self._wanted.whole else None
+            held = whole(value) if whole else None
             lists = (value.get(name) for name in self._wanted.lists)
             held = next((one for one in lists if is_list(one)), held)
         return [value] if held is None else held
+
+    def _typed(self, entry: Any) -> T:
+        return msgspec.convert(entry, self._wanted.record, dec_hook=self._wanted.made)
 
     def _converted(self, entry: Any) -> "T | Bad":
         if entry is None:
@@ -197,7 +225,11 @@ class _Reading(Generic[T]):
         if not is_object(entry):
             return Bad("not an object", str(entry)[:200])
         try:
-            return msgspec.convert(entry, self._wanted.record)
+            try:
+                return self._typed(entry)
+            except UnicodeEncodeError:  # a lone surrogate in a key
+                plain = without_surrogates(json.dumps(entry, ensure_ascii=False))
+                return self._typed(json.loads(plain))
         except (msgspec.ValidationError, RecursionError) as error:
             here = self._wanted.format
             odd = looks.odd_record(entry) if looks.record_format(entry.keys()) != here else None
@@ -205,7 +237,7 @@ class _Reading(Generic[T]):
             return Bad(reason, shown(entry))
 
 
-def _list_decoder(name: str, record: type[T]) -> Callable[[bytes], list[T | None]]:
-    answer = msgspec.defstruct("Answer", [(name, list[record | None])])  # type: ignore[valid-type]
-    decode = msgspec.json.Decoder(answer).decode
+def _list_decoder(name: str, wanted: Wanted[T]) -> Callable[[bytes], list[T | None]]:
+    answer = msgspec.defstruct("Answer", [(name, list[wanted.record | None])])  # type: ignore[name-defined]
+    decode = msgspec.json.Decoder(answer, dec_hook=wanted.made).decode
     return lambda unit: getattr(decode(unit), name)
