@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import polars as pl
 from msgspec import Meta, Struct
 
 from hindsight_fast.papers import venues
