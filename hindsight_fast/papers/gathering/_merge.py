@@ -70,7 +70,7 @@ def _bins(members: pl.DataFrame, papers: Papers, folder: Path) -> Iterator[pl.Da
     if members["bin"].n_unique() <= 1:
         found = [frame for _, frame in papers.pick(rows, list(_RECORD))]
         if found:
-            yield pl.concat(found).with_columns(members["group"])
+            yield pl.concat(found, rechunk=True).with_columns(members["group"])
         return
     with storage_errors(f"write {folder}"):
         folder.mkdir()
@@ -84,7 +84,7 @@ def _bins(members: pl.DataFrame, papers: Papers, folder: Path) -> Iterator[pl.Da
                 piece.drop("bin").write_ipc(path)
                 pieces.setdefault(int(number), []).append(path)
     for number in sorted(pieces):
-        yield pl.concat([pl.read_ipc(path) for path in pieces[number]])
+        yield pl.concat([pl.read_ipc(path) for path in pieces[number]], rechunk=True)
         for path in pieces[number]:
             path.unlink()
 

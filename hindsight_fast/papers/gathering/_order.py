@@ -71,9 +71,9 @@ class Order:
         cuts = self._cuts(part_bytes)
         for low, high in zip([None, *cuts], [*cuts, None], strict=True):
             found = (self._between(each, low, high, alive, columns) for each in self._files)
-            rows = [frame for frame in found if frame is not None]
+            rows = [frame for frame in found if frame is not None and frame.height]
             if rows:
-                part = pl.concat(rows)
+                part = pl.concat(rows, rechunk=True)  # which are put in order far sooner
                 yield part[part.select(ordering()).to_series()]
 
     def _cuts(self, part_bytes: int) -> list[Place]:
@@ -111,17 +111,19 @@ class Order:
         wanted = alive[each.file.start + start : each.file.start + stop]
         if not wanted.any():
             return None
-        rows = self._rows.read(each.file, columns, start, stop - start).filter(pl.Series(wanted))
-        if low is not None:
-            rows = rows.filter(~_before(low))
-        if high is not None:
-            rows = rows.filter(_before(high))
-        return rows if rows.height else None
+        rows = self._rows.read(each.file, columns, start, stop - start)
+        skipped = 0 if low is None else _n_before(rows, low)
+        n = None if high is None else _n_before(rows, high) - skipped
+        rows = rows.slice(skipped, n)
+        wanted = wanted[skipped : skipped + rows.height]
+        return rows if wanted.all() else rows.filter(pl.Series(wanted))
 
 
-def _before(place: Place) -> pl.Expr:
+def _n_before(rows: pl.DataFrame, place: Place) -> int:
+    """How many of some rows in order stand before a place."""
     day, id = place
-    return (day > _DAY) | ((day == _DAY) & (pl.col("id") < id))
+    before = (_DAY < day) | ((_DAY == day) & (pl.col("id") < id))
+    return int(rows.select(before.sum()).item())
 
 
 _DAY = pl.col("date").to_physical().fill_null(UNDATED).alias("day")

@@ -50,9 +50,12 @@ def spill(
         n_made += made
         their_keys = keys.of(frame, table)
         is_record = frame["role"] <= Role.OLD
-        held[True].add(frame.filter(is_record), their_keys.filter(is_record))
-        witnesses = frame.filter(~is_record).select(OF_WITNESS)
-        held[False].add(witnesses, their_keys.filter(~is_record))
+        if is_record.all():
+            held[True].add(frame, their_keys)
+        else:
+            held[True].add(frame.filter(is_record), their_keys.filter(is_record))
+            witnesses = frame.filter(~is_record).select(OF_WITNESS)
+            held[False].add(witnesses, their_keys.filter(~is_record))
     for each in held.values():
         each.flush()
     return n_made
@@ -78,7 +81,8 @@ class _Held:
 
     def flush(self) -> None:
         if self._n:
-            self._write(pl.concat(self._rows), pl.concat(self._keys))
+            rows = pl.concat(self._rows, rechunk=True)  # which are put in order far sooner
+            self._write(rows, pl.concat(self._keys, rechunk=True))
         self._rows.clear()
         self._keys.clear()
         self._n = self._bytes = 0
