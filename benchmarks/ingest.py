@@ -7,7 +7,7 @@ Scholar's bulk papers and abstracts (`--shape s2`: eight shards of each, in diff
 hundredth of the papers is in a file that is damaged here and there. `hindsight-fast build` runs in
 a process of its own, without vectors; so does polars, which only parses the files without damage,
 with an explicit schema and as many threads. Peak is that of all resident memory (ru_maxrss), pages
-of mapped files included.
+of mapped files included; CPU is that of all threads, and tells more on a machine that is not idle.
 
 Right means: as many records as lines, each cut line a reject, each paper that comes twice merged,
 and `verify` finds nothing wrong.
@@ -50,6 +50,7 @@ class Done(NamedTuple):
 
     facts: dict[str, Any]
     seconds: float
+    cpu_seconds: float
     peak_mib: float
 
 
@@ -95,6 +96,7 @@ def measure(out: Path, made: Made) -> tuple[list[dict[str, Any]], dict[str, floa
             "MB": megabytes(files),
             "MB/s": megabytes(files) / done.seconds,
             "us/line": 1e6 * done.seconds / lines,
+            "CPU us/line": 1e6 * done.cpu_seconds / lines,
             "peak MiB": done.peak_mib,
             "right": right,
         }
@@ -119,7 +121,8 @@ def run(command: list[str]) -> Done:
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"{' '.join(command[:5])} ... ended with {process.returncode}")
-    return Done(json.loads(printed), time.perf_counter() - began, used.ru_maxrss / 1024)
+    cpu = used.ru_utime + used.ru_stime
+    return Done(json.loads(printed), time.perf_counter() - began, cpu, used.ru_maxrss / 1024)
 
 
 def is_right(path: Path, made: Made) -> bool:
