@@ -22,7 +22,9 @@ What `read` counts, beside its records and rejects:
 ===========================  =====================================================================
 """
 
+from hindsight_fast.papers.s2_bulk.diffs import Diffs, diffs, read_updates
 from hindsight_fast.papers.s2_bulk.joining import Settings, check, read
+from hindsight_fast.papers.s2_bulk.old import changed
 from hindsight_fast.papers.s2_bulk.paper_ids import corpus_ids
 
-__all__ = ["Settings", "check", "corpus_ids", "read"]
+__all__ = ["Diffs", "Settings", "changed", "check", "corpus_ids", "diffs", "read", "read_updates"]

@@ -32,7 +32,7 @@ def bucket_count(paths: Iterable[Path], bucket_bytes: int = BUCKET_BYTES) -> int
 
 
 class Buckets:
-    """A table on disk, in buckets by corpus id.
+    """A table on disk, in buckets by a whole number of each row.
 
     Parameters
     ----------
@@ -41,8 +41,10 @@ class Buckets:
     n : int
         How many buckets.
     schema : dict
-        Columns and types of the table; ``corpusid`` (Int64) among them is the key. Rows of one key
-        are in one bucket, those without any in the first.
+        Columns and types of the table.
+    key : str, default "corpusid"
+        Column of Int64. Rows of one key are in one bucket (that of its rest, divided by `n`),
+        those without any in the first.
 
     Raises
     ------
@@ -50,9 +52,12 @@ class Buckets:
         No space or no rights there.
     """
 
-    def __init__(self, folder: Path, n: int, schema: dict[str, pl.DataType]) -> None:
+    def __init__(
+        self, folder: Path, n: int, schema: dict[str, pl.DataType], key: str = "corpusid"
+    ) -> None:
         self._folder = folder
         self._n = n
+        self._key = key
         self._schema = schema
         self._held: list[pl.DataFrame] = []
         self._size = 0
@@ -69,7 +74,7 @@ class Buckets:
     def _flush(self) -> None:
         rows = pl.concat(self._held, rechunk=True)
         self._held, self._size = [], 0
-        bucket = (rows["corpusid"].fill_null(0) % self._n).alias("bucket")
+        bucket = (rows[self._key].fill_null(0) % self._n).alias("bucket")
         for (number,), part in (
             rows.with_columns(bucket)
             .partition_by("bucket", as_dict=True, include_key=False, maintain_order=True)

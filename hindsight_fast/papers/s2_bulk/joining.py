@@ -8,6 +8,7 @@ and citations of it are never written.
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import polars as pl
@@ -19,6 +20,7 @@ from hindsight_fast.papers.records import RAW_SCHEMA
 from hindsight_fast.papers.s2_bulk import rows, shards
 from hindsight_fast.papers.s2_bulk.adding import UNKNOWN, newest_first, with_dated, with_texts
 from hindsight_fast.papers.s2_bulk.buckets import BUCKET_BYTES, Buckets, Marks, bucket_count
+from hindsight_fast.papers.s2_bulk.deletes import Deletes
 from hindsight_fast.papers.s2_bulk.shards import Decoded, Kind, decoded
 
 Keep = Callable[[pl.DataFrame], pl.Series]
@@ -49,11 +51,14 @@ class Settings(NamedTuple):
         Read at most so many records of each of the papers' shards.
     bucket_bytes : int
         Of text that is joined in memory at a time.
+    deletes : mapping of str to Deletes
+        Corpus ids of which a dataset's records are passed over, and counted.
     """
 
     keep: Keep | None = None
     limit: int | None = None
     bucket_bytes: int = BUCKET_BYTES
+    deletes: Mapping[str, Deletes] = MappingProxyType({})
 
 
 def read(
@@ -165,7 +170,8 @@ class _Join:
         for number, path in enumerate(self._of("papers")):
             for batch in decoded(path, shards.Paper, self._settings.limit):
                 yield from self._rejects(path, batch)
-                papers = rows.with_venues(shards.papers(batch), names)
+                found = self._left("papers", shards.papers(batch), path)
+                papers = rows.with_venues(found, names)
                 kept = (
                     keep(rows.raw(papers)) if keep else pl.repeat(True, papers.height, eager=True)
                 )
@@ -200,6 +206,15 @@ class _Join:
             rejects = pl.DataFrame(sorted(bad), schema=shards.REJECTS, orient="row")
             yield path, Batch(pl.DataFrame(schema=RAW_SCHEMA), rejects, frozenset())
 
+    def _left(self, dataset: str, found: pl.DataFrame, path: Path) -> pl.DataFrame:
+        """Drop records that are deleted."""
+        deletes = self._settings.deletes.get(dataset)
+        if not deletes:
+            return found
+        gone = deletes.mask(found["corpusid"], path)
+        self._counts[f"s2_{dataset}_deleted"] += int(gone.sum())
+        return found.filter(~gone)
+
     def texts(
         self, dataset: str, kind: type[Kind], table: Callable[[Decoded[Kind]], pl.DataFrame]
     ) -> Read:
@@ -209,7 +224,7 @@ class _Join:
                 found = table(batch)
                 yield from self._rejects(path, batch, found["corpusid"].is_null())
                 self._counts[f"s2_{dataset}"] += found.height
-                found = found.drop_nulls("corpusid")
+                found = self._left(dataset, found.drop_nulls("corpusid"), path)
                 marked = self._marks.found(found["corpusid"])
                 self._spilled[dataset].add(
                     found.with_columns(pl.when(marked).then(pl.exclude("corpusid")))
