@@ -258,6 +258,8 @@ def test_how_papers_come_does_not_matter(
     two = build_store(parts, tmp_path / "two")
     assert one.manifest.files == two.manifest.files
     assert two.papers().equals(papers)
+    assert pl.concat(two.pieces()).equals(papers)
+    assert pl.concat(two.pieces("title", "id")).equals(papers.select("title", "id"))
     assert (two.content_id, two.facts_id) == (
         content_id(papers, two.text_version),
         facts_id(papers),

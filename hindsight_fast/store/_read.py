@@ -157,9 +157,9 @@ class Store:
             return papers
 
     def pieces(self, *columns: str) -> Iterator[pl.DataFrame]:
-        """Read these columns of all rows, `AT_ONCE` rows at a time."""
+        """Read these columns (all without a name) of all rows, `AT_ONCE` rows at a time."""
         for start in range(0, self.n, AT_ONCE):
-            yield self.papers(columns, start, min(start + AT_ONCE, self.n))
+            yield self.papers(columns or None, start, min(start + AT_ONCE, self.n))
 
     def rejects(self) -> pl.DataFrame:
         """Read the records that are no papers, and why: `REJECT_SCHEMA`."""
