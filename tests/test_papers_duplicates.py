@@ -1,6 +1,7 @@
 """Which records are one paper, and what the one paper says."""
 
 import random
+import re
 from datetime import date
 from typing import Any
 
@@ -311,6 +312,14 @@ def test_an_older_store_keeps_its_ids() -> None:
         assert (paper["tldr"], paper["date"]) == ("In short", date(2022, 1, 1))
     papers = merge(old, record("z", title="Something else"))
     assert papers["id"].to_list()[0] == "z" and papers["id"].to_list()[1].startswith("z~")
+
+
+def test_an_id_of_several_papers_gets_suffixes() -> None:
+    rows = [record("a"), record("a", title="Something else"), record("b", title="Its own")]
+    ids = merge(*rows)["id"].to_list()
+    assert len({*ids}) == 3 and ids[2] == "b"
+    assert all(re.fullmatch("a~[0-9a-f]{12}", id) for id in ids[:2])
+    assert merge(*rows, record("c", title="More"))["id"].to_list() == [*ids, "c"]
 
 
 def test_an_id_of_one_paper_gets_no_suffix() -> None:

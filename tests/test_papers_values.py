@@ -78,16 +78,6 @@ def test_dois() -> None:
     assert identifiers.doi_in_url(urls).to_list() == ["10.1145/abc.1", None]
 
 
-def test_an_id_of_several_papers_gets_suffixes() -> None:
-    papers = pl.DataFrame({"id": ["a", "a", "b", "a"], "key": ["x", "y", "x", "x"]})
-    renamed, n = identifiers.tell_apart(papers, "key")
-    ids = renamed["id"].to_list()
-    assert n == 2 and ids[0] == ids[3] != ids[1] and ids[2] == "b"
-    assert all(i.startswith("a~") and len(i) == 2 + identifiers.ID_DIGITS for i in (ids[0], ids[1]))
-    backwards, _ = identifiers.tell_apart(papers.reverse(), "key")
-    assert backwards["id"].to_list() == ids[::-1]
-
-
 RULES = Rules(date(2026, 11, 30), venues.table())
 
 

@@ -75,31 +75,3 @@ def fill_missing(papers: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     )
     made = "content:" + digest(content, 16)
     return papers.with_columns(papers["id"].scatter(without.arg_true(), made)), count
-
-
-def tell_apart(papers: pl.DataFrame, key: str) -> tuple[pl.DataFrame, int]:
-    """Give an id that stands for different papers a suffix, at each of its papers.
-
-    All of them get one, so that an id without suffix never changes its meaning when papers are
-    added, and the order of files does not matter.
-
-    Parameters
-    ----------
-    papers : polars.DataFrame
-        With columns ``id`` and `key`; rows of one id and one key are the same paper.
-    key : str
-
-    Returns
-    -------
-    papers : polars.DataFrame
-    n : int
-        How many different papers got a suffix.
-    """
-    pairs = papers.select("id", key).unique()
-    several = pairs.filter(pl.len().over("id") > 1)
-    if several.is_empty():
-        return papers, 0
-    suffixed = several.with_columns(new=several["id"] + "~" + digest(several, ID_DIGITS))
-    renamed = papers.join(suffixed, on=["id", key], how="left", maintain_order="left")
-    renamed = renamed.with_columns(id=pl.coalesce("new", "id")).drop("new")
-    return renamed, several.height

@@ -100,10 +100,11 @@ class Keys:
 
         With `among`, one value per row, only rows that it marks count.
         """
-        n_passes = max(1, -(-self.n // self._at_once))
-        this_pass = pl.col(key).hash() % n_passes
+        n_passes = -(-self.n // self._at_once)
         for number in range(n_passes):
-            there = pl.col(key).is_not_null() & (this_pass == number)
+            there = pl.col(key).is_not_null()
+            if n_passes > 1:
+                there &= pl.col(key).hash() % n_passes == number
             found = [
                 self._rows.scan(file, ["row", key]).filter(there).collect()
                 for file in self._rows.files

@@ -113,17 +113,18 @@ class Order:
             return None
         rows = self._rows.read(each.file, columns, start, stop - start)
         skipped = 0 if low is None else _n_before(rows, low)
-        n = None if high is None else _n_before(rows, high) - skipped
-        rows = rows.slice(skipped, n)
+        kept = rows.height if high is None else _n_before(rows, high)
+        rows = rows.slice(skipped, kept - skipped)
         wanted = wanted[skipped : skipped + rows.height]
         return rows if wanted.all() else rows.filter(pl.Series(wanted))
 
 
 def _n_before(rows: pl.DataFrame, place: Place) -> int:
     """How many of some rows in order stand before a place."""
+    theirs = rows.select(_DAY, "id")
     day, id = place
-    before = (_DAY < day) | ((_DAY == day) & (pl.col("id") < id))
-    return int(rows.select(before.sum()).item())
+    before = (pl.col("day") < day) | ((pl.col("day") == day) & (pl.col("id") < id))
+    return int(theirs.select(before.sum()).item())
 
 
 _DAY = pl.col("date").to_physical().fill_null(UNDATED).alias("day")
