@@ -14,7 +14,7 @@ from hindsight_fast.cli.days import first_day, last_day
 from hindsight_fast.cli.embedding import encode, load
 
 if TYPE_CHECKING:
-    from hindsight_fast.papers.schema import PaperTable
+    from hindsight_fast.papers import Gathered
 
 Conditions = Annotated[
     list[str] | None,
@@ -31,8 +31,9 @@ Topics = Annotated[
 
 def build(
     sources: Annotated[
-        list[Path], typer.Argument(help="Files of papers, or folders of them; - is stdin.")
-    ],
+        list[Path] | None, typer.Argument(help="Files of papers, or folders of them; - is stdin.")
+    ] = None,
+    *,
     out: Annotated[Path, typer.Option("--out", help="The store to make.")],
     form: Annotated[str, typer.Option("--format", help="auto, or a reader's name.")] = "auto",
     mapping: Annotated[
@@ -53,6 +54,43 @@ def build(
             max=1,
         ),
     ] = 0.1,
+    where: Conditions = None,
+    topic: Topics = None,
+    topics: Annotated[
+        Path | None,
+        typer.Option("--topics", help="File of named topics (TOML); default: ten of AI, ours."),
+    ] = None,
+    dates: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--dates",
+            help="arXiv metadata (or other papers): tells when papers were first public, by id "
+            "and title; adds none.",
+        ),
+    ] = None,
+    venues: Annotated[
+        Path | None, typer.Option("--venues", help="More venues and aliases (see venues check).")
+    ] = None,
+    reuse: Annotated[
+        Path | None,
+        typer.Option(
+            "--reuse", help="An earlier store: its papers too, with their ids and vectors."
+        ),
+    ] = None,
+    updates: Annotated[
+        list[Path] | None,
+        typer.Option("--updates", help="Update files of a Semantic Scholar release diff."),
+    ] = None,
+    deletes: Annotated[
+        list[Path] | None,
+        typer.Option("--deletes", help="Delete files of a Semantic Scholar release diff."),
+    ] = None,
+    allow_drop: Annotated[
+        bool,
+        typer.Option(
+            "--allow-drop", help="Even if far fewer papers have abstracts, dates ... than before."
+        ),
+    ] = False,
     encoder: Annotated[
         str | None, typer.Option("--encoder", help="Encode at once with this model.")
     ] = None,
@@ -63,41 +101,75 @@ def build(
 ) -> None:
     """Read, clean and merge papers, and order them by date: a store.
 
-    Example: hindsight-fast build papers.jsonl more.parquet --map title=name --out store
+    A source is a file or a folder of shards: Semantic Scholar's bulk releases or API answers,
+    OpenAlex works, arXiv's metadata or API answers, ACL Anthology XML, paperlists, BibTeX, or a
+    table with our own columns.
+
+    Example: hindsight-fast build proceedings.jsonl --dates arxiv-metadata.json --out store
     """
-    from hindsight_fast.papers import read_papers
-    from hindsight_fast.store import build_store
+    from hindsight_fast.papers import Options, gather
+    from hindsight_fast.papers import topics as known_topics
+    from hindsight_fast.papers import venues as known_venues
+    from hindsight_fast.papers.choosing import Where, check_topics
+    from hindsight_fast.papers.options import Old
+    from hindsight_fast.storage import working_folder
+    from hindsight_fast.store import Store, build_store, is_store_there
 
     began = time.monotonic()
     model = None if encoder is None else load(encoder, device, threads)
-    with console.progress("reading", "records") as advance, console.files_of(sources) as files:
-        table = read_papers(
-            list(files),
+    tagged = known_topics.load(topics)
+    check_topics(topic or (), [one.name for one in tagged])
+    table = known_venues.load(venues)
+    old = None if reuse is None else Store.open(reuse)
+    if is_store_there(out, overwrite=overwrite) and not overwrite:
+        console.note(
+            f"{out} is there already: it stays if the papers turn out to be the same, else it takes "
+            "--overwrite to replace it"
+        )
+    with (
+        console.progress("reading", "records") as advance,
+        console.files_of(sources or []) as files,
+        working_folder(out.with_name(f".{out.name}.gathering")) as work,
+    ):
+        options = Options(
             names=files,
             format=form,
             mapping=_mapping(mapping),
             limit=limit,
             max_bad=max_bad,
+            venues=table,
+            topics=tagged,
+            where=Where(tuple(where or ()), tuple(topic or ())),
+            dates=tuple(dates or ()),
+            reuse=None if old is None else Old(old.pieces, old.merges(), old.conflicts()),
+            updates=tuple(updates or ()),
+            deletes=tuple(deletes or ()),
             progress=_summed(advance),
         )
-    store = build_store(table, out, overwrite=overwrite)
-    counts = table.counts
+        papers = gather(list(files), work, options)
+        store = build_store(
+            papers, out, overwrite=overwrite, reuse=old, allow_drop=allow_drop, table=table
+        )
+    counts = papers.counts
     encoded = None if model is None else encode(out, model, None, overwrite)
     summary: dict[str, Any] = {
         "store": str(out),
         "content_id": store.content_id,
         "facts_id": store.facts_id,
     }
-    summary |= {"counts": counts, "ignored_columns": list(table.ignored), "encoded": encoded}
+    summary |= {"counts": counts, "ignored_columns": list(papers.ignored), "encoded": encoded}
     summary["seconds"] = round(time.monotonic() - began, 3)
     if not as_json:
-        for line in _build_lines(table):
+        for line in _build_lines(papers):
             typer.echo(line)
+    left_out = counts.get("n_left_out", 0)
     console.finish(
         as_json,
         summary,
         f"built {out}: {counts['n_in']:,} records are {counts['n_papers']:,} papers, "
-        f"{counts['n_merged']:,} merged into one of them and {counts['n_rejects']:,} rejects"
+        f"{counts['n_merged']:,} merged into one of them"
+        + (f", {left_out:,} left out" if left_out else "")
+        + f" and {counts['n_rejects']:,} rejects"
         + (f" (see {out / 'rejects.parquet'})" if counts["n_rejects"] else "")
         + f"; {summary['seconds']:.1f} s",
     )
@@ -234,6 +306,13 @@ def coverage_lines(covered: dict[str, Any]) -> list[str]:
     if len(covered["sources"]) > 1:
         sources = ", ".join(f"{name} ({count:,})" for name, count in covered["sources"].items())
         lines.append(f"warning: counts of several sources are mixed: {sources}")
+    strong = covered["date_kind"].get("first_public", {"papers": 0})["papers"]
+    if n - strong > n / 10:
+        lines.append(
+            f"warning: {n - strong:,} papers are dated by a venue or a year alone, and may have "
+            "been public before the cutoff; `build --dates` with arXiv's metadata finds out, "
+            "`pool --require-first-public` leaves them out"
+        )
     if n and covered["both_known"] < n / 2:
         lines.append(
             "warning: fewer than half of the papers have both a known count and a known venue; "
@@ -269,7 +348,7 @@ def _mapping(pairs: list[str] | None) -> dict[str, str]:
     return {ours: theirs for ours, _, theirs in split}
 
 
-def _build_lines(table: "PaperTable") -> list[str]:
+def _build_lines(table: "Gathered") -> list[str]:
     """What a person should know of a store before using it."""
     counts, lines = table.counts, list[str]()
     if table.ignored:
