@@ -318,8 +318,19 @@ def test_without_papers_there_is_nothing_to_read(files: Files, tmp_path: Path) -
     files.delete("citations/c", 5)
     files.delete("empty.gz")
     raw, counts = read_updates(files, tmp_path)
-    assert raw.is_empty()
-    assert counts == {"unused_citations": 2}
+    assert (raw.height, counts) == (0, {})
+    assert apply(old_of([s2(3)]), files.diffs)[2] == {"unused_citations": 2}
+
+
+def test_a_folder_stands_for_its_files(files: Files) -> None:
+    files.update("up/papers/0.gz", paper(1))
+    files.update("up/README.txt", "not JSON")
+    files.update("up/abstracts/.hidden", "not JSON")
+    files.delete("down/papers/0", 2)
+    up, down = files.root / "up", files.root / "down"
+    found = s2_bulk.diffs([up], [down])
+    assert found.updates == {"papers": [up / "papers" / "0.gz"]}
+    assert found.deletes["papers"].ids.to_list() == [2]
 
 
 def test_the_dataset_of_a_delete_file_must_be_told(files: Files) -> None:
@@ -395,18 +406,17 @@ def twin(
             by = own.get(told[name] if told else 0)
             if row[name] is None or name in ("title", "date", "status"):
                 continue
-            if by in deleted or (by in renewed and name in RENEWED):
+            if by in deleted or (by in renewed and name in (*RENEWED, "source")):
                 new[name] = None
         left = [at for at in range(len(records)) if own.get(at) not in deleted]
         if not left:
             continue
-        if own and set(own.values()) & deleted:
-            if row["corpus_id"] is not None and new["corpus_id"] is None:
-                new["corpus_id"] = min((own[at] for at in left if at in own), default=None)
-            if row["source"] is not None and new["source"] is None:
-                new["source"] = records[left[0]].split(" ")[0]
+        if new["corpus_id"] is None:
+            new["corpus_id"] = min((own[at] for at in left if at in own), default=None)
         stay = [at for at in left if own.get(at) not in renewed]
-        new["n_records"] = max(len(stay), 1)
+        new["n_records"] = max(len(stay), 2 if stay and set(own.values()) & renewed else 1)
+        if new["source"] is None:
+            new["source"] = records[stay[0]].split(" ")[0] if stay else row["source"]
         for column, of_id in texts.items():
             by = own.get(told[column] if told else 0) if row[column] is not None else None
             if told is None and row[column] is None:

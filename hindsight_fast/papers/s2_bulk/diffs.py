@@ -17,7 +17,7 @@ A paper of a store may be made of several records, of which one or more are Sema
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -32,6 +32,7 @@ KEYED: Final = ("papers", "abstracts", "tldrs")
 
 _UPDATED: Final = (*KEYED, "publication-venues")
 _FOLDERS = 2
+_ABOUT = re.compile(r"\.|readme", re.IGNORECASE)
 
 
 class Diffs(NamedTuple):
@@ -55,9 +56,9 @@ class Diffs(NamedTuple):
 def diffs(updates: Iterable[Path], deletes: Iterable[Path]) -> Diffs:
     """Tell which dataset each file of some diffs belongs to, and read the delete files.
 
-    An update file is told by its content. A delete file may hold nothing but corpus ids: then the
-    name of its dataset must be in its own name, or in that of one of the two folders above it. An
-    empty file is passed over.
+    Folders stand for the files in them and below. An update file is told by its content. A delete
+    file may hold nothing but corpus ids: then the name of its dataset must be in its own name, or
+    in that of one of the two folders above it. An empty file is passed over.
 
     Raises
     ------
@@ -77,9 +78,19 @@ def diffs(updates: Iterable[Path], deletes: Iterable[Path]) -> Diffs:
     )
 
 
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    """Files, and those in folders but for what is hidden or about them."""
+    for path in paths:
+        if path.is_dir():
+            inside = (one for one in path.rglob("*") if one.is_file())
+            yield from sorted(one for one in inside if not _ABOUT.match(one.name))
+        else:
+            yield path
+
+
 def _by_dataset(paths: Iterable[Path]) -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
-    for path in paths:
+    for path in _files(paths):
         with streams.open_bytes(path) as stream:
             head = stream.read(streams.HEAD_BYTES)
         if head.strip():
@@ -107,8 +118,6 @@ def read_updates(
     The parameters and what is raised are those of `joining.read`; `work` is not there yet. There
     is nothing to read where no update file is of the papers dataset.
     """
-    for dataset, n in diffs.unused.items():
-        counts[f"unused_{dataset}"] += n
     if "papers" in diffs.updates:
         settings = (settings or Settings())._replace(deletes=diffs.deletes)
         yield from read(diffs.updates, work, counts, settings)

@@ -60,7 +60,7 @@ def changed(old: Old, diffs: Diffs, work: Path, rules: Rules, counts: Counter[st
     counts : Counter of str
         Gets, of records that papers are made of, ``s2_old_deleted`` and ``s2_old_renewed``; of
         papers ``s2_old_removed`` (no record is left); of records whose text is replaced or taken
-        away ``s2_old_abstract`` and ``s2_old_tldr``.
+        away ``s2_old_abstract`` and ``s2_old_tldr``; ``unused_<dataset>`` of files.
 
     Returns
     -------
@@ -92,6 +92,7 @@ def changed(old: Old, diffs: Diffs, work: Path, rules: Rules, counts: Counter[st
             part = pieces.parts_of(frame["corpusid"])
             texts[name].add(frame.with_columns(part).filter(pl.col("part") >= 0))
     counts.update(pieces.counts())
+    counts.update({f"unused_{dataset}": n for dataset, n in diffs.unused.items()})
     merges = _merges(old.merges, pieces)
 
     def parts() -> Iterator[pl.DataFrame]:
@@ -256,24 +257,27 @@ def _is_by(flag: str, name: str) -> pl.Expr:
 
 def _stripped(papers: pl.DataFrame) -> pl.DataFrame:
     """Take away what records told that are deleted or renewed; note what is needed later."""
+    lost = pl.col("deleted at").list.concat("renewed at")
+    n_left = pl.col("n_records") - lost.list.len().cast(pl.Int32)
+    # An old paper of one record gives way to a newer one altogether (`merging`): others told this.
+    several = (pl.col("renewed at").list.len() > 0) & (n_left > 0)
     places = pl.int_ranges(pl.col("records").list.len(), dtype=pl.Int32)
-    first_left = places.list.set_difference("deleted at").list.min()
-    source = pl.col("records").list.get(first_left).str.extract(r"^(.+) \S+$", 1)
+    first_left = pl.col("records").list.get(places.list.set_difference(lost).list.min())
+    source = pl.coalesce(first_left.str.extract(r"^(.+) \S+$", 1), "source")
     instead = {"corpus_id": pl.col("left"), "source": source}
     stripped: list[pl.Expr] = []
     for name in _COLUMNS:
-        lost = _is_by("deleted", name)
-        if name in _RENEWED:
-            lost |= _is_by("renewed", name)
+        is_lost = _is_by("deleted", name)
+        if name in (*_RENEWED, "source"):
+            is_lost |= _is_by("renewed", name)
         if name not in _STAY:
-            value = pl.when(lost).then(instead.get(name, pl.lit(None))).otherwise(pl.col(name))
+            value = pl.when(is_lost).then(instead.get(name, pl.lit(None))).otherwise(pl.col(name))
             stripped.append(value.alias(name))
-    n_lost = pl.col("deleted at").list.len() + pl.col("renewed at").list.len()
     return papers.with_columns(
         *stripped,
         *(pl.col(name).alias(f"{name} before") for name in _TEXTS),
         *(_is_by(name, name).alias(f"{name} replaced") for name in _TEXTS),
-        n_records=pl.max_horizontal(pl.col("n_records") - n_lost.cast(pl.Int32), 1),
+        n_records=pl.max_horizontal(n_left, pl.when(several).then(2).otherwise(1)).cast(pl.Int32),
     )
 
 
