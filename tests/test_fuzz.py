@@ -320,7 +320,9 @@ def xml(entry: str, around: str, *, tear: bool) -> Callable[[Dice, int], File]:
 def bibtex(dice: Dice, n: int) -> File:
     entries: list[bytes] = []
     for i in range(1, n + 1):
-        fields = texts(dice) if i > GOOD else ["1", "A title", "We do.", "2023", "A", "B"]
+        fields = ["1", "A title", "We do.", "2023", "A", "B"]
+        if i > GOOD:  # an entry within a damaged one is one more
+            fields = [text.replace("@article{", "@") for text in texts(dice)]
         entry = BIBTEX.format(*fields, i=i).encode()
         if i > GOOD and dice.random() < 0.3:
             first, _, rest = entry.partition(b"\n")
