@@ -345,7 +345,10 @@ def _best_first(records: pl.DataFrame, table: Table) -> pl.DataFrame:
 
 
 def _superseded(records: pl.DataFrame) -> pl.Series:
-    """Tell which papers of an older store have a newer record of the same id or corpus id."""
+    """Tell which papers of an older store have a newer record of the same id or corpus id.
+
+    What other sources told of a paper does not give way to a record of Semantic Scholar's.
+    """
     old = pl.col("role") == Role.OLD
     none = pl.repeat(False, records.height, eager=True)
     if not records.select(old.any()).item():
@@ -354,9 +357,13 @@ def _superseded(records: pl.DataFrame) -> pl.Series:
     keyed = records.with_row_index("at").with_columns(
         pl.col("id").str.replace(duplicates.SUFFIX, "")
     )
-    for name in ("id", "corpus_id"):
-        by = ["group", name]
-        there = keyed.filter(old).join(keyed.filter(newer), on=by, how="semi")
+    of_s2 = pl.col("id").str.starts_with("CorpusId:").fill_null(False)
+    for by, known in (
+        (["group", "id"], ~of_s2),
+        (["group", "corpus_id", "source"], pl.col("corpus_id").is_not_null()),
+    ):
+        there = keyed.filter(old & known)
+        there = there.join(keyed.filter(newer & known), on=by, how="semi", nulls_equal=True)
         none = none.scatter(there["at"], True)
     return none
 
