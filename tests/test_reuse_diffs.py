@@ -380,6 +380,15 @@ def test_an_updated_paper_has_the_new_facts_the_old_id_text_and_date(
     assert papers["CorpusId:4"]["abstract"] == LONGER
 
 
+def test_a_renewed_record_says_nothing_for_others(files: Files, tmp_path: Path) -> None:
+    row = s2(5, n_records=2, venue="ACL", citations_source="s2")
+    told = joint(row, ["s2 CorpusId:5", "acl ACL:5"], {"venue": 1})
+    files.update("p", paper(5, venue="arXiv.org", citationcount=1))
+    (found,) = merged(old_of([row], [told]), files, tmp_path).iter_rows(named=True)
+    assert (found["id"], found["venue"], found["citations"]) == ("CorpusId:5", "ACL", 1)
+    assert (found["n_records"], found["abstract"]) == (2, TEXT)
+
+
 # The twin
 
 
@@ -414,7 +423,7 @@ def twin(
         if new["corpus_id"] is None:
             new["corpus_id"] = min((own[at] for at in left if at in own), default=None)
         stay = [at for at in left if own.get(at) not in renewed]
-        new["n_records"] = max(len(stay), 2 if stay and set(own.values()) & renewed else 1)
+        new["n_records"] = max(len(stay), 1)
         if new["source"] is None:
             new["source"] = records[stay[0]].split(" ")[0] if stay else row["source"]
         for column, of_id in texts.items():

@@ -259,8 +259,6 @@ def _stripped(papers: pl.DataFrame) -> pl.DataFrame:
     """Take away what records told that are deleted or renewed; note what is needed later."""
     lost = pl.col("deleted at").list.concat("renewed at")
     n_left = pl.col("n_records") - lost.list.len().cast(pl.Int32)
-    # An old paper of one record gives way to a newer one altogether (`merging`): others told this.
-    several = (pl.col("renewed at").list.len() > 0) & (n_left > 0)
     places = pl.int_ranges(pl.col("records").list.len(), dtype=pl.Int32)
     first_left = pl.col("records").list.get(places.list.set_difference(lost).list.min())
     source = pl.coalesce(first_left.str.extract(r"^(.+) \S+$", 1), "source")
@@ -277,7 +275,7 @@ def _stripped(papers: pl.DataFrame) -> pl.DataFrame:
         *stripped,
         *(pl.col(name).alias(f"{name} before") for name in _TEXTS),
         *(_is_by(name, name).alias(f"{name} replaced") for name in _TEXTS),
-        n_records=pl.max_horizontal(n_left, pl.when(several).then(2).otherwise(1)).cast(pl.Int32),
+        n_records=pl.max_horizontal(n_left, 1).cast(pl.Int32),
     )
 
 
