@@ -18,7 +18,10 @@ from hindsight_fast.errors import UsageError
 from hindsight_fast.papers.schema import PAPER_SCHEMA
 
 FROM_TEXT: Final = frozenset(
-    {"abstract", "language", "status", "tldr", "topics", "citations_dated"}
+    (
+        *("abstract", "language", "license", "status", "tldr", "topics"),
+        *("citations_as_of", "citations_dated", "doi", "arxiv_id"),
+    )
 )
 """Columns that depend on more than a record's short facts: known only once texts are joined."""
 
