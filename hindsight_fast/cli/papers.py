@@ -123,8 +123,8 @@ def build(
     old = None if reuse is None else Store.open(reuse)
     if is_store_there(out, overwrite=overwrite) and not overwrite:
         console.note(
-            f"{out} is there already: it stays if the papers turn out to be the same, else it takes "
-            "--overwrite to replace it"
+            f"{out} is there already: it stays if the papers are the same in the end; replacing it "
+            "takes --overwrite"
         )
     with (
         console.progress("reading", "records") as advance,

@@ -12,14 +12,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hindsight_fast.errors import HindsightError, UsageError
-from hindsight_fast.papers import topics, venues
+from hindsight_fast.papers import s2_bulk, topics, venues
 from hindsight_fast.papers._ahead import ahead
 from hindsight_fast.papers.options import COLUMNS, Options
 from hindsight_fast.papers.readers import Batch
 from hindsight_fast.papers.records import RAW_SCHEMA, clean
 from hindsight_fast.papers.schema import PAPER_SCHEMA, REJECT_SCHEMA, Role
 from hindsight_fast.papers.sources import find_files
-from hindsight_fast.papers.units import Seen, naming, others, units_of
+from hindsight_fast.papers.units import Seen, naming, others, units_of, units_of_updates
 
 CHUNK_RECORDS: Final = 1 << 15
 CHUNK_BYTES: Final = 32 << 20
@@ -76,6 +76,8 @@ class Intake:
         ``n_in``, ``n_left_out``, ``n_dates`` and ``n_dates_rejects`` (of files given for their
         dates), what formats count (`s2_bulk`), and ``malformed_<column>``. Whole when all chunks
         are read.
+    reused : Old or None
+        The older store, as diffs leave it.
 
     Raises
     ------
@@ -86,13 +88,20 @@ class Intake:
     """
 
     def __init__(self, sources: Sequence[Path], options: Options, work: Path) -> None:
-        if not sources:
+        if not sources and options.reuse is None:
             raise UsageError("no source: name at least one file of papers")
         self.counts: Counter[str] = Counter()
         self._options = options
         self._columns = frozenset[str]()
+        self.reused = options.reuse
         dated = find_files(options.dates)
+        diffs = s2_bulk.diffs(find_files(options.updates), find_files(options.deletes))
+        if options.reuse is not None and (options.updates or options.deletes):
+            self.reused = s2_bulk.changed(
+                options.reuse, diffs, work / "changed", options.rules, self.counts
+            )
         self._units = [
+            *units_of_updates(diffs, options, work),
             *units_of(find_files(sources), Role.RECORD, options, work),
             *units_of(dated, Role.DATED, options, work),
         ]
@@ -153,7 +162,7 @@ class Intake:
     def _old(self) -> Iterator[Chunk]:
         """Papers of an older store, as records that are clean already."""
         options = self._options
-        for part in options.reuse.parts() if options.reuse else ():
+        for part in self.reused.parts() if self.reused else ():
             self._advance(part.height)
             papers = part.select(list(PAPER_SCHEMA)).with_columns(
                 venues.resolve(part["venue"], options.venues).alias("venue"),

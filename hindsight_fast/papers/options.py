@@ -71,6 +71,8 @@ class Options:
         Files (or folders of them) whose records tell only that, too, and are no papers.
     reuse : Old or None
         Papers that are there already, and keep their ids (`Role.OLD`).
+    updates, deletes : tuple of pathlib.Path
+        Files of diffs between Semantic Scholar's releases, which change those papers.
     progress : callable or None
         Called with the number of records of each batch.
 
@@ -92,6 +94,8 @@ class Options:
     where: Where = field(default_factory=Where)
     dates: tuple[Path, ...] = ()
     reuse: Old | None = None
+    updates: tuple[Path, ...] = ()
+    deletes: tuple[Path, ...] = ()
     progress: Callable[[int], None] | None = None
 
     def __post_init__(self) -> None:
@@ -104,6 +108,8 @@ class Options:
                 )
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"a limit of {self.limit} records; at least 1 is expected")
+        if (self.updates or self.deletes) and self.reuse is None:
+            raise UsageError("updates and deletes change an older store: name it with --reuse")
         if not 0 <= self.max_bad <= 1:
             raise UsageError(f"a share of {self.max_bad} rejects; from 0 to 1 is expected")
 

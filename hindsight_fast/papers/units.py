@@ -76,6 +76,14 @@ def units_of(paths: Sequence[Path], role: Role, options: Options, work: Path) ->
         yield Unit(of_shards, role, partial(_read_shards, shards, folder, role, options))
 
 
+def units_of_updates(diffs: s2_bulk.Diffs, options: Options, work: Path) -> Iterator[Unit]:
+    """The papers that diffs between Semantic Scholar's releases bring, as one unit."""
+    paths = [path for shards in diffs.updates.values() for path in shards]
+    names = {path: options.names.get(path, str(path)) for path in paths}
+    if "papers" in diffs.updates:
+        yield Unit(names, Role.RECORD, partial(_read_updates, diffs, work / "updates", options))
+
+
 def _s2_dataset(path: Path, format: str) -> str | None:
     head = streams.head(path)
     if format not in ("auto", S2_BULK):
@@ -106,18 +114,31 @@ def _read_shards(
     options: Options,
     counts: Counter[str],
 ) -> Iterator[tuple[Path, Batch]]:
-    settings = s2_bulk.Settings(keep=partial(_kept, role, options), limit=options.limit)
+    settings = s2_bulk.Settings(keep=_keep(role, options), limit=options.limit)
     return s2_bulk.read(shards, folder, counts, settings)
 
 
-def _kept(role: Role, options: Options, raw: pl.DataFrame) -> pl.Series:
-    """Tell which records may be papers of their own, before their texts are known."""
-    kept = np.zeros(raw.height, dtype=np.bool_)
-    if role == Role.RECORD:
-        cleaned = clean(raw.with_columns(line=pl.int_range(pl.len())), options.rules)
-        chosen = options.where.early().mask(cleaned.papers)
-        kept[others(raw.height, cleaned.rejects["line"])] = chosen.to_numpy()
-    return pl.Series(kept)
+def _read_updates(
+    diffs: s2_bulk.Diffs, folder: Path, options: Options, counts: Counter[str]
+) -> Iterator[tuple[Path, Batch]]:
+    settings = s2_bulk.Settings(keep=_keep(Role.RECORD, options), limit=options.limit)
+    return s2_bulk.read_updates(diffs, folder, counts, settings)
+
+
+def _keep(role: Role, options: Options) -> Callable[[pl.DataFrame], pl.Series] | None:
+    """What tells which records may be papers of their own, before their texts are known."""
+    early = options.where.early()
+    if role == Role.RECORD and not early:
+        return None
+
+    def kept(raw: pl.DataFrame) -> pl.Series:
+        mask = np.zeros(raw.height, dtype=np.bool_)
+        if role == Role.RECORD:
+            cleaned = clean(raw.with_columns(line=pl.int_range(pl.len())), options.rules)
+            mask[others(raw.height, cleaned.rejects["line"])] = early.mask(cleaned.papers)
+        return pl.Series(mask)
+
+    return kept
 
 
 def others(n: int, rows: pl.Series) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ A store has two identities: `content_id` (ordered ids and texts; what vectors de
 `facts_id` (dates, venues, citations, status and more; what windows and impact depend on).
 """
 
-from hindsight_fast.store._build import build_store
+from hindsight_fast.store._build import build_store, is_store_there
 from hindsight_fast.store._carrying import carry_vectors, remove_carried
 from hindsight_fast.store._coverage import tally
 from hindsight_fast.store._identity import columns_hash
@@ -41,6 +41,7 @@ __all__ = [
     "columns_hash",
     "days",
     "is_encoder_name",
+    "is_store_there",
     "remove_carried",
     "tally",
     "verify_store",

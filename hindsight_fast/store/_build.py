@@ -17,7 +17,7 @@ from hindsight_fast.papers.schema import (
     check_counts,
 )
 from hindsight_fast.papers.text import TEXT_VERSION
-from hindsight_fast.storage import ArrayWriter, Manifest, existing, publish
+from hindsight_fast.storage import ArrayWriter, Manifest, existing, prepare, publish
 from hindsight_fast.store._carrying import carry_vectors, keep_vectors
 from hindsight_fast.store._coverage import Coverage, check_shares
 from hindsight_fast.store._identity import (
@@ -120,6 +120,17 @@ def _at(path: Path) -> Store | None:
         return Store.open(path)
     except (ArtefactError, StorageError):
         return None
+
+
+def is_store_there(out: Path, *, overwrite: bool = False) -> bool:
+    """Refuse a place before the work, as far as can be told; say whether a store is there.
+
+    Raises
+    ------
+    UsageError, ArtefactError, StorageError
+        As `build_store`, but for a store that turns out to hold other papers.
+    """
+    return (prepare(out, KIND, None, overwrite=overwrite) / "manifest.json").exists()
 
 
 def _write(gathered: Gathered, folder: Path, table: venues.Table) -> Store:
