@@ -1,7 +1,9 @@
 """Papers in bounded memory are the papers that are made all in memory."""
 
+import gzip
 import json
 import random
+import threading
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -14,12 +16,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from hindsight_fast.errors import DataError, StorageError
 from hindsight_fast.papers import intake
 from hindsight_fast.papers.choosing import Where
 from hindsight_fast.papers.gathering import Limits, gather
 from hindsight_fast.papers.options import Old, Options
 from hindsight_fast.papers.read import read_table
-from hindsight_fast.papers.schema import Gathered, PaperTable
+from hindsight_fast.papers.schema import MERGE_SCHEMA, Gathered, PaperTable
 from hindsight_fast.papers.topics import Topic
 
 TODAY = date(2026, 11, 30)
@@ -126,3 +129,70 @@ THINGS = Topic("things", ("thing 1", "thing 2"))
 
 def _options(**changed: Any) -> Options:
     return Options(format="own", max_bad=1, today=TODAY, **changed)
+
+
+def test_shards_that_are_joined(tmp_path: Path) -> None:
+    rng = random.Random(2)
+    ids = list(range(1, 60))
+    papers = [
+        {
+            "corpusid": number,
+            "externalids": {"DOI": None, "ArXiv": None, "CorpusId": str(number)},
+            "title": f"On thing {number % 40}",
+            "year": 2018 + number % 7,
+            "citationcount": number,
+            "venue": "",
+        }
+        for number in rng.sample(ids, len(ids))
+    ]
+    texts = [{"corpusid": number, "abstract": f"We look at {number}."} for number in ids[::2]]
+    shards = tmp_path / "release"
+    for name, rows in (("papers", papers), ("abstracts", texts)):
+        (shards / name).mkdir(parents=True)
+        for part in range(2):
+            content = [{"openaccessinfo": None} | row if "abstract" in row else row for row in rows]
+            path = shards / name / f"part{part}.jsonl"
+            path.write_text("\n".join(map(json.dumps, content[part::2])))
+    late = [number for number in ids[::2] if number % 7 >= 4]
+    for where, n_joined in (((), 30), (("year >= 2022",), len(late))):
+        options = Options(today=TODAY, where=Where(where))
+        expected = read_table([shards], options)
+        assert expected.counts["s2_abstracts_joined"] == n_joined
+        (tmp_path / f"work{n_joined}").mkdir()
+        assert_same(gather([shards], tmp_path / f"work{n_joined}", options, TINY), expected)
+
+
+def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
+    """Files in order: a refused one is named before one that is damaged after it."""
+    good = written(tmp_path, "a.jsonl", [])
+    refused = written(tmp_path, "b.jsonl", [{"year": 2023}] * 9)
+    damaged = tmp_path / "c.jsonl.gz"
+    rng = random.Random(1)
+    rows = ({"title": f"{rng.getrandbits(400):x} {number}"} for number in range(20_000))
+    whole = gzip.compress("\n".join(map(json.dumps, rows)).encode())
+    damaged.write_bytes(whole[: len(whole) // 2])
+    for paths, said in (
+        ([good, refused, damaged], r"b\.jsonl: 9 of 10 records can't be used"),
+        ([good, damaged, refused], r"c\.jsonl\.gz"),
+        ([good, tmp_path / "absent.jsonl"], "absent.jsonl: no such file"),
+    ):
+        work = tmp_path / f"work{len(said)}"
+        work.mkdir()
+        with pytest.raises(DataError, match=said):
+            gather(paths, work, Options(today=TODAY), TINY)
+        assert "reading ahead" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_no_papers_at_all(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.jsonl", [])
+    (tmp_path / "work").mkdir()
+    gathered = gather([path], tmp_path / "work", _options(where=Where(("year = 1900",))))
+    assert (gathered.n, gathered.counts["n_left_out"]) == (0, 1) and not list(gathered.parts())
+    assert dict(gathered.merges.schema) == MERGE_SCHEMA
+
+
+def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir(mode=0o500)
+    (tmp_path / "work" / "papers").touch()
+    with pytest.raises(StorageError, match=r"could not make .*papers"):
+        gather([written(tmp_path, "a.jsonl", [])], tmp_path / "work", _options())

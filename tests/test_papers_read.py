@@ -11,6 +11,9 @@ import pytest
 
 from hindsight_fast.errors import DataError, HindsightError, StorageError, UsageError
 from hindsight_fast.papers import PAPER_SCHEMA, REJECT_SCHEMA, PaperTable, read_papers, venues
+from hindsight_fast.papers.choosing import Where
+from hindsight_fast.papers.options import Options
+from hindsight_fast.papers.read import read_table
 
 TODAY = date(2026, 11, 30)
 
@@ -80,6 +83,47 @@ def test_the_same_work_before_the_cutoff(tmp_path: Path) -> None:
     (paper,) = table.papers.to_dicts()
     assert (paper["date"], paper["citations"]) == (date(2023, 2, 1), 120)
     assert paper["venue"] == "NeurIPS" and table.counts["n_merged"] == 1
+
+
+LISTED: list[dict[str, Any]] = [
+    {"title": "Known before", "venue": "NeurIPS", "year": 2023, "authors": ["Ada Bee"]},
+    {"title": "Known later", "venue": "NeurIPS", "year": 2023, "citations": 3},
+    {"title": "Taken back", "venue": "ICLR", "year": 2024},
+]
+SEEN: list[dict[str, Any]] = [
+    {"title": "Known Before.", "arxiv_id": "2302.00001", "citations": 40, "authors": ["Bee, A."]},
+    {"title": "Known later", "arxiv_id": "2311.00002", "abstract": "We look at it."},
+    {"title": "Taken back", "arxiv_id": "2312.00003", "abstract": "Withdrawn by the authors"},
+    {"title": "Of no interest", "arxiv_id": "2301.00004"},
+]
+
+
+def test_files_of_dates_tell_what_was_public_before(tmp_path: Path) -> None:
+    """The preprint of a listed paper takes it out of windows that begin later, and says no more."""
+    listed, seen = lines(tmp_path / "a.jsonl", *LISTED), lines(tmp_path / "b.jsonl", *SEEN, "bad")
+    table = read_table([listed], Options(today=TODAY, dates=(seen,), max_bad=0.2))
+    before, later, back = table.papers.sort("title").to_dicts()
+    assert (before["date"], before["date_kind"]) == (date(2023, 2, 1), "first_public")
+    assert (before["arxiv_id"], before["citations"], before["n_records"]) == ("2302.00001", None, 1)
+    assert (later["date"], later["citations"], later["abstract"]) == (date(2023, 11, 1), 3, None)
+    assert (back["date"], back["status"]) == (date(2023, 12, 1), "withdrawn")
+    counts = table.counts
+    assert (counts["n_in"], counts["n_papers"], counts["n_merged"]) == (3, 3, 0)
+    assert (counts["n_dates"], counts["n_dates_rejects"], counts["n_rejects"]) == (4, 1, 0)
+    assert table.merges["records"].list.len().to_list() == [2, 2, 2]
+
+
+def test_what_is_left_out_still_tells_when(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", *LISTED, *SEEN)
+    options = Options(today=TODAY, where=Where(("venue = 'NeurIPS'",)))
+    table = read_table([path], options)
+    before, later = table.papers.sort("title").to_dicts()
+    assert (before["date"], before["citations"]) == (date(2023, 2, 1), None)
+    assert (later["date"], later["abstract"]) == (date(2023, 11, 1), None)
+    counts = table.counts
+    assert (counts["n_in"], counts["n_papers"], counts["n_left_out"]) == (7, 2, 5)
+    whole = read_table([path], Options(today=TODAY))
+    assert (whole.counts["n_papers"], whole.counts["n_merged"]) == (4, 3)
 
 
 def test_order_of_files_does_not_matter(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def read_table(sources: Sequence[Path], options: Options) -> PaperTable:
     records = pl.concat([chunk.papers for chunk in chunks])
     rejects = pl.concat([chunk.rejects for chunk in chunks]).sort("file", "line")
     merged = merge(records, options.venues)
-    merges, conflicts, old = merged.merges, merged.conflicts, options.reuse
+    merges, conflicts, old = merged.merges, merged.conflicts, intake.reused
     if old is not None:
         merges = with_old(merges, merged.unchanged, old.merges)
         conflicts = with_old(conflicts, merged.unchanged, old.conflicts)

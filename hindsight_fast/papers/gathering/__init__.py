@@ -76,10 +76,10 @@ def gather(
     each = merge_groups(groups, papers, keys, options.venues, work / "bins", limits.bin_bytes)
     n_suffixed = tell_apart(papers, keys, options.venues)
     merges, listed = _told(groups, each, papers)
-    if options.reuse is not None:
+    if intake.reused is not None:
         unchanged = papers.fetch(keys.of_several(papers.alive), ["id"])["id"]
-        merges = with_old(merges, unchanged, options.reuse.merges)
-        listed = with_old(listed, unchanged, options.reuse.conflicts)
+        merges = with_old(merges, unchanged, intake.reused.merges)
+        listed = with_old(listed, unchanged, intake.reused.conflicts)
     n = Counter[str]()
     for part in papers.narrow(COUNTED):
         n.update(counted(part, options.venues))
