@@ -17,7 +17,10 @@ from hindsight_fast.papers.readers import (
 )
 from hindsight_fast.papers.readers._batch import Batch, Reader
 
-__all__ = ["READERS", "Batch", "Reader", "find"]
+S2_BULK: Final = "s2_bulk"
+"""What ``--format`` calls shards of Semantic Scholar's bulk datasets, which no reader reads alone."""
+
+__all__ = ["READERS", "S2_BULK", "Batch", "Reader", "find"]
 
 READERS: Final[tuple[Reader, ...]] = (
     s2_graph.READER,
@@ -52,7 +55,8 @@ def find(path: Path, head: bytes, format: str) -> Reader:
     readers = {reader.name: reader for reader in READERS}
     named = readers.get(format)
     if named is None and format != "auto":
-        raise UsageError(f"no format {format!r}; there are: {', '.join(['auto', *readers])}")
+        names = ", ".join(["auto", *readers, S2_BULK])
+        raise UsageError(f"no format {format!r}; there are: {names}")
     nothing = looks.binary(head)
     if nothing is not None:
         raise looks.refuse(path, nothing)
@@ -67,7 +71,7 @@ def find(path: Path, head: bytes, format: str) -> Reader:
             )
     what = looks.other(path, head)
     if what is not None:
-        raise looks.refuse(path, what)
+        raise looks.refuse_table(path, what)
     if named is not None:
         return named
     if own.READER.sniff(path, head):

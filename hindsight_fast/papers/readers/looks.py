@@ -310,3 +310,10 @@ def _other_columns(columns: Set[str]) -> str | None:
 def refuse(path: Path, what: str) -> DataError:
     """The error that refuses a file for what it is."""
     return DataError(f"{path} is {what}; a source of papers is expected")
+
+
+def refuse_table(path: Path, what: str) -> DataError:
+    """The error that refuses a table for what its columns look like."""
+    return DataError(
+        f"{path} is {what}; a source of papers is expected (--format own reads any table as one)"
+    )

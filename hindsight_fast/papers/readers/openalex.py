@@ -243,17 +243,16 @@ def plain(index: Any) -> str | None:
     if not index:
         return None
     try:
-        lists = [places for places in index.values() if places]
-        n_places = 1 + max(map(max, lists))
-        if n_places > _MOST_HOLES * sum(map(len, lists)) + 1000 or min(map(min, lists)) < 0:
-            return None
-        words = [""] * n_places
-        for word, places in index.items():
-            for place in places:
-                words[place] = word
-    except (AttributeError, TypeError, ValueError):
+        words = {place: word for word, places in index.items() for place in places}
+        if min(words) == 0 and max(words) == len(words) - 1:  # no holes, the usual
+            return " ".join(map(words.__getitem__, range(len(words))))
+        filled = sorted(words)
+    except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    return " ".join(filter(None, words))
+    whole = all(type(place) is int for place in filled)
+    if not whole or filled[0] < 0 or filled[-1] > _MOST_HOLES * len(words) + 1000:
+        return None
+    return " ".join(map(words.__getitem__, filled))
 
 
 def _authors(work: _Work) -> list[Any]:
