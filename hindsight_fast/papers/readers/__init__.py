@@ -18,7 +18,7 @@ from hindsight_fast.papers.readers import (
 from hindsight_fast.papers.readers._batch import Batch, Reader
 
 S2_BULK: Final = "s2_bulk"
-"""What ``--format`` calls shards of Semantic Scholar's bulk datasets, which no reader reads alone."""
+"""What ``--format`` calls shards of Semantic Scholar's bulk datasets, which are read together."""
 
 __all__ = ["READERS", "S2_BULK", "Batch", "Reader", "find"]
 
