@@ -162,6 +162,19 @@ def test_shards_that_are_joined(tmp_path: Path) -> None:
         assert_same(gather([shards], tmp_path / f"work{n_joined}", options, TINY), expected)
 
 
+def test_a_condition_on_dates_waits_for_the_arxiv_ids_of_abstracts(tmp_path: Path) -> None:
+    """The papers' shard tells a year alone, which begins before the day that is asked for."""
+    paper = {"corpusid": 1, "externalids": {"DOI": None}, "title": "On it", "citationcount": 1}
+    text = {"corpusid": 1, "abstract": "We look at it."}
+    access = {"externalids": {"ArXiv": "2307.01234"}}
+    shards = [tmp_path / "papers.jsonl", tmp_path / "abstracts.jsonl"]
+    shards[0].write_text(json.dumps(paper | {"year": 2023}))
+    shards[1].write_text(json.dumps(text | {"openaccessinfo": access}))
+    options = Options(today=TODAY, where=Where(("date >= date '2023-06-01'",)))
+    (row,) = read_table(shards, options).papers.to_dicts()
+    assert (row["date"], row["abstract"]) == (date(2023, 7, 1), "We look at it.")
+
+
 def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
     """Files in order: a refused one is named before one that is damaged after it."""
     good = written(tmp_path, "a.jsonl", [])

@@ -21,6 +21,7 @@ FROM_TEXT: Final = frozenset(
     (
         *("abstract", "language", "license", "status", "tldr", "topics"),
         *("citations_as_of", "citations_dated", "doi", "arxiv_id"),
+        *("date", "date_precision", "date_kind", "date_origin"),  # an arXiv id refines a bare year
     )
 )
 """Columns that depend on more than a record's short facts: known only once texts are joined."""
