@@ -358,6 +358,16 @@ def test_conflicts_are_listed() -> None:
     assert _conflicts(*(row | {"role": Role.DATED} for row in prefaces)) == []
 
 
+def test_titles_that_differ_are_listed() -> None:
+    first = record("a", title="Learning to represent edits", doi="10.1145/x")
+    other = first | {"id": "b", "title": "Learning to Execute"}
+    like = first | {"id": "c", "title": "Learning to represent edits of code"}
+    found = [("titles_differ", first["title"], ["a"], 2, other["title"])]
+    assert _conflicts(first, other, like) == found
+    assert _conflicts(first, like) == []
+    assert _conflicts(first, other | {"role": Role.DATED}) == []
+
+
 def test_counts_that_differ_tenfold_are_listed() -> None:
     rows = [
         record("a", citations=120, citations_source="s2", doi="10.1145/x"),
@@ -374,6 +384,24 @@ def test_the_venue_that_says_most_stays() -> None:
     for kept in range(1, len(venues) + 1):
         rows = [record(f"p{i}", venue=venue) for i, venue in enumerate(venues[:kept])]
         assert merge(*rows)["venue"].to_list() == [venues[kept - 1]]
+
+
+@pytest.mark.parametrize(
+    "findings",
+    [
+        "Findings of EMNLP 2022",
+        "EMNLP Findings",
+        "Findings of the Association for Computational Linguistics: EMNLP 2022",
+    ],
+)
+def test_a_paper_of_the_findings_is_not_of_the_main_track(findings: str) -> None:
+    merged = merge(
+        record("a", venue="EMNLP"), record("b", venue=findings), record("c", venue="EMNLP")
+    )
+    assert merged["venue"].to_list() == [findings]
+    assert merge(record("a", venue="ICLR"), record("b", venue=findings))["venue"].item() == "ICLR"
+    others = merge(record("a", venue="EMNLP"), record("b", venue="EMNLP 2022 Workshop on X"))
+    assert others["venue"].item() == "EMNLP"
 
 
 def test_records_without_id() -> None:

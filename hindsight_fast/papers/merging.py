@@ -2,11 +2,11 @@
 
 The paper's date is chosen by `dates.choose`; its citations are the largest count of one record,
 with that record's source and day, never a sum; its venue is the one that says most
-(`venues.rank`); its abstract the longest, a stub only where there is no other; it was revised when
-the last of the records says so; all else comes from the best record (DOI, venue, arXiv id,
-citations, then the smaller id), gaps filled from the next best. A retraction of one record
-retracts all. A witness (`Role`) gives its date, its retraction and, where no record has one, its
-DOI and arXiv id.
+(`venues.rank`), but no conference whose Findings another record names; its abstract the longest, a
+stub only where there is no other; it was revised when the last of the records says so; all else
+comes from the best record (DOI, venue, arXiv id, citations, then the smaller id), gaps filled from
+the next best. A retraction of one record retracts all. A witness (`Role`) gives its date, its
+retraction and, where no record has one, its DOI and arXiv id.
 
 The id of a paper of an older store stays. Where a newer record has its id or corpus id, the rest
 of the old paper fills gaps only.
@@ -80,16 +80,16 @@ class Each(NamedTuple):
         Columns of `NAMED` and `PAPER_SCHEMA`, ordered by group.
     merges : polars.DataFrame
         ``group`` and the columns of `MERGE_SCHEMA` but for ``id``.
-    counts : polars.DataFrame
-        ``group``, ``n`` and ``detail``: papers of which records count citations tenfold apart.
+    apart : polars.DataFrame
+        Columns of `conflicts.OF_ONE`: papers whose records say different things.
     """
 
     papers: pl.DataFrame
     merges: pl.DataFrame
-    counts: pl.DataFrame
+    apart: pl.DataFrame
 
 
-def merge(papers: pl.DataFrame, table: Table) -> Merged:
+def merge(papers: pl.DataFrame, table: Table, old: pl.DataFrame | None = None) -> Merged:
     """Merge the records of each paper into one, all in memory.
 
     Parameters
@@ -99,6 +99,8 @@ def merge(papers: pl.DataFrame, table: Table) -> Merged:
         missing). Ids may be null or repeat. The order of rows does not matter.
     table : Table
         Tells how much a venue's name says.
+    old : polars.DataFrame, optional
+        What an older store told of merges, columns of `MERGE_SCHEMA`.
 
     Returns
     -------
@@ -123,11 +125,11 @@ def merge(papers: pl.DataFrame, table: Table) -> Merged:
 
     ids = named.select("group", "id")
     shared = groups.shared.with_columns(group.gather(groups.shared["row"]))
-    apart = each.counts.join(named.select("group", "id", "title"), on="group")
+    within = conflicts.within(each.apart.join(named.select("group", "id", "title"), on="group"))
     return Merged(
         named.select(list(PAPER_SCHEMA)).sort("id"),
-        each.merges.join(ids, on="group").select(list(MERGE_SCHEMA)).sort("id"),
-        conflicts.ordered(conflicts.listed(shared, ids, texts), conflicts.of_counts(apart)),
+        in_full(each.merges.join(ids, on="group"), old).sort("id"),
+        conflicts.ordered(conflicts.listed(shared, ids, texts), within),
         alone.filter(pl.col("pinned") & (pl.col("n_records") > 1))["id"],
         n_suffixed,
         n_made,
@@ -161,6 +163,52 @@ def shared_rows(keys: pl.DataFrame, key: str, others: Sequence[str]) -> pl.DataF
     return keys.filter(shared).select("row", key, *others)
 
 
+def in_full(merges: pl.DataFrame, old: pl.DataFrame | None) -> pl.DataFrame:
+    """Name, in place of a paper of an older store, the records that it is made of.
+
+    Without that, a later diff would take the first of them for all that the paper told.
+
+    Parameters
+    ----------
+    merges : polars.DataFrame
+        As in `Each`, and ``id``.
+    old : polars.DataFrame or None
+        Columns of `MERGE_SCHEMA`.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns of `MERGE_SCHEMA`.
+    """
+    columns = list(MERGE_SCHEMA)
+    has_old = merges["old_ids"].list.drop_nulls().list.len() > 0
+    if old is None or not has_old.any():
+        return merges.select(columns)
+    values = columns[2:]
+    old = old.rename(lambda name: f"old {name}")
+    at = pl.int_ranges(pl.col("records").list.len(), dtype=pl.Int32)
+    pieces = (
+        merges.filter(has_old)
+        .with_columns(at=at)
+        .explode("records", "old_ids", "at")
+        .join(old, left_on="old_ids", right_on="old id", how="left", maintain_order="left")
+        .with_columns(pl.coalesce("old records", pl.concat_list("records")).alias("old records"))
+        .with_columns(n=pl.col("old records").list.len().cast(pl.Int32))
+        .with_columns(start=(pl.col("n").cum_sum() - pl.col("n")).over("id"))
+    )
+    placed = [
+        (pl.col("start") + pl.col(f"old {name}").fill_null(0))
+        .filter(pl.col("at") == pl.col(name))
+        .first()
+        .alias(name)
+        for name in values
+    ]
+    full = pieces.group_by("id", maintain_order=True).agg(
+        pl.col("old records").explode().alias("records"), *placed
+    )
+    return pl.concat([merges.filter(~has_old).select(columns), full.select(columns)])
+
+
 def with_old(told: pl.DataFrame, unchanged: pl.Series, old: pl.DataFrame) -> pl.DataFrame:
     """Add to `merges` or `conflicts` what an older store told of papers that are unchanged.
 
@@ -176,10 +224,9 @@ def with_old(told: pl.DataFrame, unchanged: pl.Series, old: pl.DataFrame) -> pl.
     """
     if "ids" not in old.columns:
         return pl.concat([told, old.filter(pl.col("id").is_in(unchanged.implode()))]).sort("id")
-    within = (pl.col("kind") == "counts_differ") & pl.col("ids").list.first().is_in(
-        unchanged.implode()
-    )
-    return conflicts.ordered(told, old.filter(within))
+    of_one = pl.col("kind").is_in(conflicts.WITHIN)
+    stayed = pl.col("ids").list.first().is_in(unchanged.implode())
+    return conflicts.ordered(told, old.filter(of_one & stayed))
 
 
 def tell_apart(papers: pl.DataFrame) -> tuple[pl.DataFrame, int]:
@@ -229,7 +276,7 @@ def one_each(records: pl.DataFrame, table: Table) -> Each:
     at = {name: pick.first(expression) for name, expression in known.items()} | {
         "id": named,
         "abstract": pick.top(known["abstract"], "not_stub", "abstract_bytes"),
-        "venue": pick.top(known["venue"], "place"),
+        "venue": pick.top(known["venue"] & ~_turned_down(ranked, table), "place"),
         "date": dated,
         "date_precision": dated,
         "date_kind": dated,
@@ -254,13 +301,25 @@ def one_each(records: pl.DataFrame, table: Table) -> Each:
     ranks = {
         name: pick.ranks(at[name], values[name]) for name in MERGE_SCHEMA if name in PAPER_SCHEMA
     }
+    told = ranked.filter(_IS_RECORD & pl.col("fresh"))
     written = pl.concat_str("source", "id", separator=" ", ignore_nulls=True)
-    names = ranked.group_by("group", maintain_order=True).agg(records=written)
+    old_id = pl.when(pl.col("role") == Role.OLD).then("id")
+    names = ranked.group_by("group", maintain_order=True).agg(records=written, old_ids=old_id)
     return Each(
         pl.DataFrame(of_id | values, schema=NAMED | PAPER_SCHEMA),
         names.with_columns(**{name: rank for name, rank in ranks.items() if name != "id"}),
-        _counts_apart(ranked),
+        pl.concat([conflicts.titles_apart(told), conflicts.counts_apart(told)]),
     )
+
+
+def _turned_down(ranked: pl.DataFrame, table: Table) -> pl.Expr:
+    """Tell which venues are conferences whose Findings another record of the paper names."""
+    findings = ranked.select("group", venue=venues.findings_of(ranked["venue"], table))
+    pairs = findings.drop_nulls().unique()
+    if pairs.is_empty():
+        return pl.lit(False)
+    both = pl.struct("group", "venue")
+    return both.is_in(pairs.select(both).to_series().implode())
 
 
 class _Pick:
@@ -381,15 +440,3 @@ def _statuses() -> list[pl.Expr]:
     status = pl.col("status")
     said = [(status == one) & (_IS_RECORD | pl.lit(one in OF_WITNESSES)) for one in STATUSES]
     return [*said, _IS_RECORD & status.is_not_null()]
-
-
-def _counts_apart(ranked: pl.DataFrame) -> pl.DataFrame:
-    """Groups whose known counts of citations differ tenfold or more, from ten on."""
-    counted = ranked.filter(_IS_RECORD & pl.col("fresh") & pl.col("citations").is_not_null())
-    count = pl.col("citations")
-    detail = pl.concat_str("citations_source", count, separator=" ", ignore_nulls=True)
-    groups = counted.group_by("group", maintain_order=True).agg(
-        n=pl.len().cast(pl.Int64), low=count.min(), high=count.max(), detail=detail
-    )
-    apart = (pl.col("high") >= 10) & (pl.col("high") >= 10 * pl.col("low"))
-    return groups.filter(apart).select("group", "n", pl.col("detail").list.join("; "))

@@ -27,6 +27,7 @@ from hindsight_fast.papers.venue_table import Table, extended, fold, load, table
 __all__ = [
     "Table",
     "extended",
+    "findings_of",
     "is_known",
     "is_named",
     "is_preprint",
@@ -63,6 +64,10 @@ _VOLUMES: Final = {
 }
 """What ids and addresses of the ACL Anthology, of CVF and of NeurIPS say of the volume, where it is
 not the main one. Lists by venue and year often name the conference alone."""
+
+_FINDINGS = (
+    r"(?i)findings(?:\s+of)?(?:\s+the\s+association\s+for\s+computational\s+linguistics\s*:)?"
+)
 
 _ANY_VOLUME = "|".join(_VOLUMES.values())
 
@@ -120,6 +125,20 @@ def within_volume(venues: pl.Series, *places: pl.Series) -> pl.Series:
         named = pl.when(has).then("venue").otherwise(pl.format("{} {}", "venue", volume))
         venues = venues.clone().scatter(rows, few.select(named).to_series())
     return venues
+
+
+def findings_of(venues: pl.Series, table: Table) -> pl.Series:
+    """Name the conference whose Findings a venue is (``ACL`` of ``Findings of ACL 2021``).
+
+    Null for all else. A paper of the Findings was turned down by the main track, so where another
+    record lists it under the conference's name, that name is not its venue.
+    """
+    findings = venues.str.contains("(?i)findings").fill_null(False)
+    if not findings.any():
+        return pl.Series(venues.name, [None] * len(venues), dtype=pl.String)
+    rest = venues.set(~findings, None).str.replace(_FINDINGS, " ")
+    named = resolve(rest, table)
+    return named.set(~is_known(named, table), None)
 
 
 def is_top(venues: pl.Series, table: Table) -> pl.Series:
