@@ -206,6 +206,7 @@ def test_what_became_of_which_record() -> None:
     ]
     merged = merge_all(*rows)
     known = {f"{row['source']} {row['id']}": row for row in rows}
+    known |= {f"[{name}]": row for name, row in known.items()}
     papers = {paper["id"]: paper for paper in merged.papers.to_dicts()}
     assert merged.merges.height > 10 and max(map(len, merged.merges["records"])) >= 4
     told = merged.merges.to_dicts()
@@ -237,6 +238,19 @@ def test_the_count_and_its_source_stay_together() -> None:
         record("a", citations=9), record("b", doi="10.1145/x", citations=3, citations_source="b")
     ).to_dicts()
     assert (paper["id"], paper["citations"], paper["citations_source"]) == ("b", 9, None)
+
+
+def test_dated_counts_are_of_the_day_of_the_count() -> None:
+    """Else 12 months would be taken for over, of which the dated counts tell three."""
+    first, later = date(2024, 1, 1), date(2025, 1, 1)
+    dated: dict[str, Any] = {"citations": 5, "citations_as_of": first, "citations_dated": "2023:5"}
+    for day, expected in ((first, "2023:5"), (later, None), (None, None)):
+        (paper,) = merge(
+            record("a", citations=9, citations_as_of=day), record("b", **dated)
+        ).to_dicts()
+        assert (paper["citations"], paper["citations_dated"]) == (9, expected)
+    (paper,) = merge(record("a"), record("b", **dated)).to_dicts()
+    assert (paper["citations"], paper["citations_dated"]) == (5, "2023:5")
 
 
 @pytest.mark.parametrize(

@@ -389,6 +389,32 @@ def test_a_renewed_record_says_nothing_for_others(files: Files, tmp_path: Path) 
     assert (found["n_records"], found["abstract"]) == (2, TEXT)
 
 
+def test_a_paper_that_has_grown_twice_is_still_told_apart(files: Files) -> None:
+    """What another record told outlives Semantic Scholar's, whenever each of them came."""
+    first = s2(1, n_records=2)
+    told = joint(first, ["s2 CorpusId:1", "own X"], {"abstract": 1, "doi": 1})
+    rows = [
+        first | {"role": Role.OLD},
+        s2(1, id="Z", source="acl", corpus_id=None, citations=1, tldr=None, role=Role.RECORD),
+        s2(1, id="2301.00001", source="arxiv", role=Role.DATED),
+    ]
+    grown = merge(
+        pl.DataFrame(rows, schema=PAPER_SCHEMA | {"role": pl.UInt8()}),
+        RULES.venues,
+        pl.DataFrame([told], schema=MERGE_SCHEMA),
+    )
+    (line,) = grown.merges.to_dicts()
+    assert line["records"] == ["s2 CorpusId:1", "own X", "acl Z", "[arxiv 2301.00001]"]
+    assert (line["citations"], line["abstract"], line["doi"], line["tldr"]) == (0, 1, 1, 0)
+    files.delete("papers-deletes", 1)
+    old = old_of(grown.papers.to_dicts(), grown.merges.to_dicts())
+    found, after, _ = apply(old, files.diffs)
+    paper = found["CorpusId:1"]
+    assert (paper["abstract"], paper["doi"], paper["tldr"]) == (TEXT, "10.1234/1", None)
+    assert (paper["n_records"], paper["source"], paper["citations"]) == (2, "own", None)
+    assert after["CorpusId:1"]["records"] == ["own X", "acl Z", "[arxiv 2301.00001]"]
+
+
 # The twin
 
 

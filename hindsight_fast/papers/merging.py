@@ -1,12 +1,12 @@
 """Records of one paper to the one paper, and which record each of its values comes from.
 
 The paper's date is chosen by `dates.choose`; its citations are the largest count of one record,
-with that record's source and day, never a sum; its venue is the one that says most
-(`venues.rank`), but no conference whose Findings another record names; its abstract the longest, a
-stub only where there is no other; it was revised when the last of the records says so; all else
-comes from the best record (DOI, venue, arXiv id, citations, then the smaller id), gaps filled from
-the next best. A retraction of one record retracts all. A witness (`Role`) gives its date, its
-retraction and, where no record has one, its DOI and arXiv id.
+with that record's source and day, never a sum; its dated counts are of that day too, or unknown;
+its venue is the one that says most (`venues.rank`), but no conference whose Findings another record
+names; its abstract the longest, a stub only where there is no other; it was revised when the last
+of the records says so; all else comes from the best record (DOI, venue, arXiv id, citations, then
+the smaller id), gaps filled from the next best. A retraction of one record retracts all. A witness
+(`Role`) gives its date, its retraction and, where no record has one, its DOI and arXiv id.
 
 The id of a paper of an older store stays. Where a newer record has its id or corpus id, the rest
 of the old paper fills gaps only.
@@ -79,7 +79,8 @@ class Each(NamedTuple):
     papers : polars.DataFrame
         Columns of `NAMED` and `PAPER_SCHEMA`, ordered by group.
     merges : polars.DataFrame
-        ``group`` and the columns of `MERGE_SCHEMA` but for ``id``.
+        ``group``, the columns of `MERGE_SCHEMA` but for ``id``, and ``old_ids`` (List(String)):
+        of each of ``records`` the id if it is a paper of an older store, else null.
     apart : polars.DataFrame
         Columns of `conflicts.OF_ONE`: papers whose records say different things.
     """
@@ -184,28 +185,30 @@ def in_full(merges: pl.DataFrame, old: pl.DataFrame | None) -> pl.DataFrame:
     has_old = merges["old_ids"].list.drop_nulls().list.len() > 0
     if old is None or not has_old.any():
         return merges.select(columns)
-    values = columns[2:]
-    old = old.rename(lambda name: f"old {name}")
-    at = pl.int_ranges(pl.col("records").list.len(), dtype=pl.Int32)
     pieces = (
         merges.filter(has_old)
-        .with_columns(at=at)
+        .with_columns(at=pl.int_ranges(pl.col("records").list.len(), dtype=pl.Int32))
         .explode("records", "old_ids", "at")
-        .join(old, left_on="old_ids", right_on="old id", how="left", maintain_order="left")
-        .with_columns(pl.coalesce("old records", pl.concat_list("records")).alias("old records"))
-        .with_columns(n=pl.col("old records").list.len().cast(pl.Int32))
+        .join(
+            old.rename(lambda name: f"old {name}"),
+            left_on="old_ids",
+            right_on="old id",
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(all=pl.coalesce("old records", pl.concat_list("records")))
+        .with_columns(n=pl.col("all").list.len().cast(pl.Int32))
         .with_columns(start=(pl.col("n").cum_sum() - pl.col("n")).over("id"))
     )
-    placed = [
+    places = [
         (pl.col("start") + pl.col(f"old {name}").fill_null(0))
         .filter(pl.col("at") == pl.col(name))
         .first()
         .alias(name)
-        for name in values
+        for name in columns
+        if name not in ("id", "records")
     ]
-    full = pieces.group_by("id", maintain_order=True).agg(
-        pl.col("old records").explode().alias("records"), *placed
-    )
+    full = pieces.group_by("id").agg(pl.col("all").explode().alias("records"), *places)
     return pl.concat([merges.filter(~has_old).select(columns), full.select(columns)])
 
 
@@ -272,6 +275,7 @@ def one_each(records: pl.DataFrame, table: Table) -> Each:
     known = {name: _IS_RECORD & pl.col(name).is_not_null() for name in PAPER_SCHEMA}
     named = pick.first(pl.col("role") == Role.OLD, _IS_RECORD)
     cited = pick.top(known["citations"], "citations", "citations_as_of")
+    counted = pick.same("citations_as_of", cited)
     dated = pick.first(pl.col("dated"))
     at = {name: pick.first(expression) for name, expression in known.items()} | {
         "id": named,
@@ -285,7 +289,7 @@ def one_each(records: pl.DataFrame, table: Table) -> Each:
         "citations": cited,
         "citations_source": cited,
         "citations_as_of": cited,
-        "citations_dated": pick.top(known["citations_dated"], "citations"),
+        "citations_dated": pick.top(known["citations_dated"] & counted, "citations"),
         "doi": pick.first(pl.col("doi").is_not_null()),
         "arxiv_id": pick.first(pl.col("arxiv_id").is_not_null()),
         "topics": pick.top(known["topics"], "n_topics"),
@@ -303,6 +307,7 @@ def one_each(records: pl.DataFrame, table: Table) -> Each:
     }
     told = ranked.filter(_IS_RECORD & pl.col("fresh"))
     written = pl.concat_str("source", "id", separator=" ", ignore_nulls=True)
+    written = pl.when(_IS_RECORD).then(written).otherwise(pl.format("[{}]", written))
     old_id = pl.when(pl.col("role") == Role.OLD).then("id")
     names = ranked.group_by("group", maintain_order=True).agg(records=written, old_ids=old_id)
     return Each(
@@ -366,6 +371,13 @@ class _Pick:
         """Places within their groups, null where there is no value."""
         places = pl.Series(rows - self._starts, dtype=pl.Int32)
         return places.set(values.is_null(), None)
+
+    def same(self, name: str, rows: NDArray[np.int64]) -> pl.Expr:
+        """Of which records a column holds what it does in the one chosen; of all if none is."""
+        sizes = np.diff(self._starts, append=self._ranked.height)
+        chosen = self.values(name, rows).gather(np.repeat(np.arange(len(rows)), sizes))
+        none = pl.Series(np.repeat(rows < 0, sizes), dtype=pl.Boolean)
+        return pl.lit(self._ranked[name].eq_missing(chosen) | none)
 
     def summed(self, name: str) -> pl.Series:
         """Sum a column over the records of each group, witnesses left out."""

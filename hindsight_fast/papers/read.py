@@ -91,8 +91,9 @@ def read_table(sources: Sequence[Path], options: Options) -> PaperTable:
         chunks = list(intake.chunks())
     records = pl.concat([chunk.papers for chunk in chunks])
     rejects = pl.concat([chunk.rejects for chunk in chunks]).sort("file", "line")
-    merged = merge(records, options.venues)
-    merges, conflicts, old = merged.merges, merged.conflicts, intake.reused
+    old = intake.reused
+    merged = merge(records, options.venues, None if old is None else old.merges)
+    merges, conflicts = merged.merges, merged.conflicts
     if old is not None:
         merges = with_old(merges, merged.unchanged, old.merges)
         conflicts = with_old(conflicts, merged.unchanged, old.conflicts)

@@ -82,7 +82,8 @@ REJECT_SCHEMA: dict[str, pl.DataType] = {
 
 MERGE_SCHEMA: dict[str, pl.DataType] = {
     "id": pl.String(),  # the paper's
-    "records": pl.List(pl.String()),  # "SOURCE ID" of each record that became it, best first
+    # "SOURCE ID" of each record that became it, best first; "[SOURCE ID]" of witnesses
+    "records": pl.List(pl.String()),
     **{
         name: pl.Int32()
         for name in PAPER_SCHEMA

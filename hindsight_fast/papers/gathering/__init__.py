@@ -21,10 +21,10 @@ from hindsight_fast.papers.gathering._merge import merge_groups, tell_apart
 from hindsight_fast.papers.gathering._papers import Papers
 from hindsight_fast.papers.gathering._spill import spill
 from hindsight_fast.papers.intake import Intake
-from hindsight_fast.papers.merging import Each, with_old
+from hindsight_fast.papers.merging import Each, in_full, with_old
 from hindsight_fast.papers.options import Options
 from hindsight_fast.papers.read import COUNTED, counted, totals
-from hindsight_fast.papers.schema import MERGE_SCHEMA, REJECT_SCHEMA, Gathered
+from hindsight_fast.papers.schema import REJECT_SCHEMA, Gathered
 
 __all__ = ["Gathered", "Limits", "Options", "gather"]
 
@@ -75,7 +75,8 @@ def gather(
     groups = find_groups(keys.take)
     each = merge_groups(groups, papers, keys, options.venues, work / "bins", limits.bin_bytes)
     n_suffixed = tell_apart(papers, keys, options.venues)
-    merges, listed = _told(groups, each, papers)
+    old = None if intake.reused is None else intake.reused.merges
+    merges, listed = _told(groups, each, papers, old)
     if intake.reused is not None:
         unchanged = papers.fetch(keys.of_several(papers.alive), ["id"])["id"]
         merges = with_old(merges, unchanged, intake.reused.merges)
@@ -98,7 +99,9 @@ def gather(
     )
 
 
-def _told(groups: Groups, each: Each, papers: Papers) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _told(
+    groups: Groups, each: Each, papers: Papers, old: pl.DataFrame | None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The tables of merges and conflicts, by the papers' final ids."""
 
     def named(numbers: pl.Series, *columns: str) -> pl.DataFrame:
@@ -119,8 +122,8 @@ def _told(groups: Groups, each: Each, papers: Papers) -> tuple[pl.DataFrame, pl.
         group=pl.Series(groups.of(groups.shared["row"].to_numpy()), dtype=pl.Int64)
     )
     listed = conflicts.listed(shared, named(shared["group"].unique(), "id"), texts)
-    apart = each.counts.join(named(each.counts["group"], "id", "title"), on="group")
+    apart = each.apart.join(named(each.apart["group"].unique(), "id", "title"), on="group")
     return (
-        merges.select(list(MERGE_SCHEMA)).sort("id"),
-        conflicts.ordered(listed, conflicts.of_counts(apart)),
+        in_full(merges, old).sort("id"),
+        conflicts.ordered(listed, conflicts.within(apart)),
     )

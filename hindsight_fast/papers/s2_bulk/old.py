@@ -261,7 +261,7 @@ def _stripped(papers: pl.DataFrame) -> pl.DataFrame:
     n_left = pl.col("n_records") - lost.list.len().cast(pl.Int32)
     places = pl.int_ranges(pl.col("records").list.len(), dtype=pl.Int32)
     first_left = pl.col("records").list.get(places.list.set_difference(lost).list.min())
-    source = pl.coalesce(first_left.str.extract(r"^(.+) \S+$", 1), "source")
+    source = pl.coalesce(first_left.str.extract(r"^([^\[].*) \S+$", 1), "source")
     instead = {"corpus_id": pl.col("left"), "source": source}
     stripped: list[pl.Expr] = []
     for name in _COLUMNS:
