@@ -196,6 +196,18 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
         assert "reading ahead" not in {thread.name for thread in threading.enumerate()}
 
 
+def test_what_one_diff_brings_another_may_take_away(tmp_path: Path) -> None:
+    before = read_table([written(tmp_path, "old.jsonl", [])], _options()).gathered()
+    old = Old(before.parts, before.merges, before.conflicts)
+    new, gone = tmp_path / "2024-01-02-papers", tmp_path / "2024-02-03-papers"
+    record = {"corpusid": 7, "externalids": None, "title": "On it", "citationcount": 1}
+    new.write_text(json.dumps(record))
+    gone.write_text(json.dumps({"corpusid": 7}))
+    options = Options(today=TODAY, reuse=old, updates=(new,), deletes=(gone,))
+    table = read_table([], options)
+    assert (table.counts["n_in"], table.counts["s2_papers_deleted"]) == (1, 1)
+
+
 def test_no_papers_at_all(tmp_path: Path) -> None:
     path = written(tmp_path, "a.jsonl", [])
     (tmp_path / "work").mkdir()

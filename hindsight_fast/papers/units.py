@@ -37,11 +37,14 @@ class Unit(NamedTuple):
     read : callable
         ``read(counts)`` yields batches, with the file that each comes from, and fills `counts`
         (a Counter) with what the format has to tell beside them.
+    may_be_empty : bool
+        Whether it is fine that no record comes of them.
     """
 
     names: dict[Path, str]
     role: Role
     read: Callable[[Counter[str]], Iterator[tuple[Path, Batch]]]
+    may_be_empty: bool = False
 
 
 def units_of(paths: Sequence[Path], role: Role, options: Options, work: Path) -> Iterator[Unit]:
@@ -81,7 +84,8 @@ def units_of_updates(diffs: s2_bulk.Diffs, options: Options, work: Path) -> Iter
     paths = [path for shards in diffs.updates.values() for path in shards]
     names = {path: options.names.get(path, str(path)) for path in paths}
     if "papers" in diffs.updates:
-        yield Unit(names, Role.RECORD, partial(_read_updates, diffs, work / "updates", options))
+        read = partial(_read_updates, diffs, work / "updates", options)
+        yield Unit(names, Role.RECORD, read, may_be_empty=True)  # all may be deleted again
 
 
 def _s2_dataset(path: Path, format: str) -> str | None:
@@ -191,6 +195,8 @@ class Seen:
         name = f"{first} (and {len(more)} more)" if more else first
         rejects = pl.concat([pl.DataFrame(schema=REJECT_SCHEMA), *self._rejects])
         n = self._n_papers + rejects.height
+        if n == 0 and unit.may_be_empty:
+            return
         if n == 0:
             raise DataError(f"{name} holds no record")
         wanted = options.mapping.get("title", "title")
