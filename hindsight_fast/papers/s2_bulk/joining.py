@@ -21,7 +21,7 @@ from hindsight_fast.papers.s2_bulk import rows, shards
 from hindsight_fast.papers.s2_bulk.adding import UNKNOWN, newest_first, with_dated, with_texts
 from hindsight_fast.papers.s2_bulk.buckets import BUCKET_BYTES, Buckets, Marks, bucket_count
 from hindsight_fast.papers.s2_bulk.deletes import Deletes
-from hindsight_fast.papers.s2_bulk.shards import Decoded, Kind, decoded
+from hindsight_fast.papers.s2_bulk.shards import Decoded, WithId, decoded
 
 Keep = Callable[[pl.DataFrame], pl.Series]
 Read = Iterator[tuple[Path, Batch]]
@@ -170,8 +170,8 @@ class _Join:
         for number, path in enumerate(self._of("papers")):
             for batch in decoded(path, shards.Paper, self._settings.limit):
                 yield from self._rejects(path, batch)
-                found = self._left("papers", shards.papers(batch), path)
-                papers = rows.with_venues(found, names)
+                papers = rows.with_venues(shards.papers(batch), names)
+                papers = papers.filter(self._is_left("papers", papers["corpusid"], path))
                 kept = (
                     keep(rows.raw(papers)) if keep else pl.repeat(True, papers.height, eager=True)
                 )
@@ -206,29 +206,32 @@ class _Join:
             rejects = pl.DataFrame(sorted(bad), schema=shards.REJECTS, orient="row")
             yield path, Batch(pl.DataFrame(schema=RAW_SCHEMA), rejects, frozenset())
 
-    def _left(self, dataset: str, found: pl.DataFrame, path: Path) -> pl.DataFrame:
-        """Drop records that are deleted."""
+    def _is_left(self, dataset: str, ids: pl.Series, path: Path) -> pl.Series:
+        """Tell which records are not deleted."""
         deletes = self._settings.deletes.get(dataset)
         if not deletes:
-            return found
-        gone = deletes.mask(found["corpusid"], path)
+            return pl.repeat(True, len(ids), eager=True)
+        gone = deletes.mask(ids, path)
         self._counts[f"s2_{dataset}_deleted"] += int(gone.sum())
-        return found.filter(~gone)
+        return ~gone
 
     def texts(
-        self, dataset: str, kind: type[Kind], table: Callable[[Decoded[Kind]], pl.DataFrame]
+        self,
+        dataset: str,
+        kind: type[WithId],
+        table: Callable[[Decoded[WithId]], pl.DataFrame],
     ) -> Read:
         """Write the texts of marked papers to their buckets; of others the corpus id only."""
         for path in self._of(dataset):
             for batch in decoded(path, kind):
-                found = table(batch)
-                yield from self._rejects(path, batch, found["corpusid"].is_null())
-                self._counts[f"s2_{dataset}"] += found.height
-                found = self._left(dataset, found.drop_nulls("corpusid"), path)
-                marked = self._marks.found(found["corpusid"])
-                self._spilled[dataset].add(
-                    found.with_columns(pl.when(marked).then(pl.exclude("corpusid")))
-                )
+                ids = shards.keys([record.corpusid for record in batch.records])
+                yield from self._rejects(path, batch, ids.is_null())
+                self._counts[f"s2_{dataset}"] += len(ids)
+                left = self._is_left(dataset, ids, path) & ids.is_not_null()
+                marked = self._marks.found(ids) & left
+                others = ids.filter(left & ~marked).to_frame()
+                found = [table(batch.chosen(marked)), others]
+                self._spilled[dataset].add(pl.concat(found, how="diagonal"))
 
     def citations(self) -> Read:
         """Date the citations of marked papers, by the buckets of those that cite."""

@@ -19,7 +19,7 @@ from hindsight_fast.papers.s2_bulk.adding import newest
 from hindsight_fast.papers.s2_bulk.buckets import Buckets
 from hindsight_fast.papers.s2_bulk.deletes import positions
 from hindsight_fast.papers.s2_bulk.diffs import Diffs
-from hindsight_fast.papers.s2_bulk.shards import Decoded, Kind
+from hindsight_fast.papers.s2_bulk.shards import Decoded, WithId
 from hindsight_fast.papers.schema import MERGE_SCHEMA, PAPER_SCHEMA
 
 _RECORD = r"^s2 CorpusId:([0-9]{1,18})$"
@@ -84,13 +84,12 @@ def changed(old: Old, diffs: Diffs, work: Path, rules: Rules, counts: Counter[st
     pieces.mark("abstract", diffs.deletes["abstracts"].ids)
     pieces.mark("tldr", diffs.deletes["tldrs"].ids)
     for name, found in (
-        ("abstract", _texts(diffs, "abstracts", shards.Abstract, shards.abstracts)),
-        ("tldr", _texts(diffs, "tldrs", shards.Tldr, shards.tldrs)),
+        ("abstract", _texts(diffs, pieces, "abstracts", shards.Abstract, shards.abstracts)),
+        ("tldr", _texts(diffs, pieces, "tldrs", shards.Tldr, shards.tldrs)),
     ):
         for frame in found:
             pieces.mark(name, frame["corpusid"])
-            part = pieces.parts_of(frame["corpusid"])
-            texts[name].add(frame.with_columns(part).filter(pl.col("part") >= 0))
+            texts[name].add(frame)
     counts.update(pieces.counts())
     counts.update({f"unused_{dataset}": n for dataset, n in diffs.unused.items()})
     merges = _merges(old.merges, pieces)
@@ -110,13 +109,19 @@ def changed(old: Old, diffs: Diffs, work: Path, rules: Rules, counts: Counter[st
 
 
 def _texts(
-    diffs: Diffs, dataset: str, kind: type[Kind], table: Callable[[Decoded[Kind]], pl.DataFrame]
+    diffs: Diffs,
+    pieces: "_Pieces",
+    dataset: str,
+    kind: type[WithId],
+    table: Callable[[Decoded[WithId]], pl.DataFrame],
 ) -> Iterator[pl.DataFrame]:
-    """Texts of update files, those left out that are deleted again."""
+    """Texts of update files that papers take, with the part that these are in."""
     for path in diffs.updates.get(dataset, ()):
         for batch in shards.decoded(path, kind):
-            found = table(batch)
-            yield found.filter(~diffs.deletes[dataset].mask(found["corpusid"], path))
+            ids = shards.keys([record.corpusid for record in batch.records])
+            part = pieces.parts_of(ids)
+            taken = (part >= 0) & ~diffs.deletes[dataset].mask(ids, path)
+            yield table(batch.chosen(taken)).with_columns(part.filter(taken))
 
 
 class _Pieces:

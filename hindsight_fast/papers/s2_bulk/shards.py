@@ -7,6 +7,7 @@ of another type than it should be counts as unknown, and the rest of the record 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import IO, Any, Final, Generic, NamedTuple, TypeVar
 
@@ -122,6 +123,7 @@ class Key(_Struct):
 
 
 Kind = TypeVar("Kind", bound=_Struct)
+WithId = TypeVar("WithId", Abstract, Tldr)
 
 
 class Decoded(NamedTuple, Generic[Kind]):
@@ -143,6 +145,11 @@ class Decoded(NamedTuple, Generic[Kind]):
     records: list[Kind]
     bad: list[tuple[int, str, str]]
     malformed: Counter[str]
+
+    def chosen(self, mask: pl.Series) -> "Decoded[Kind]":
+        """Only those records where `mask` is true; a table of them holds no text of the others."""
+        lines, records = compress(self.lines, mask), compress(self.records, mask)
+        return Decoded(list(lines), list(records), self.bad, self.malformed)
 
 
 def decoded(path: Path, kind: type[Kind], limit: int | None = None) -> Iterator[Decoded[Kind]]:
@@ -209,7 +216,8 @@ def _blocks(stream: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:
             number += len(parts) - 1
         if sum(map(len, rest)) <= streams.LONGEST_LINE:
             rest.append(parts[-1])
-    yield number, [b"".join(rest)]
+    if rest:
+        yield number, [b"".join(rest)]
 
 
 def _another_try(line: bytes, kind: type[Kind], malformed: Counter[str]) -> Kind | Bad:
