@@ -129,7 +129,7 @@ def s2_paper(dice: Dice, i: int) -> dict[str, Any]:
     return {
         "corpusid": i, "externalids": {"ArXiv": f"2305.{i:05d}", "DOI": None, "MAG": "7"},
         "url": "https://x.org", "title": dice.words(5), "authors": [{"name": "Ada Bee"}],
-        "venue": "", "publicationvenueid": None, "year": 2023, "citationcount": 2,
+        "venue": "", "publicationvenueid": f"v{i}", "year": 2023, "citationcount": 2,
         "s2fieldsofstudy": [{"category": "Biology"}], "publicationtypes": ["JournalArticle"],
         "publicationdate": None, "journal": None, "updated": "2024-03-01T01:02:03.456Z",
     }  # fmt: skip
@@ -137,6 +137,29 @@ def s2_paper(dice: Dice, i: int) -> dict[str, Any]:
 
 def s2_abstract(dice: Dice, i: int) -> dict[str, Any]:
     return {"corpusid": i, "openaccessinfo": {"license": None}, "abstract": dice.words(30)}
+
+
+def s2_citation(dice: Dice, i: int) -> dict[str, Any]:
+    cited = dice.randint(1, i)
+    return {"citationid": i, "citingcorpusid": str(i), "citedcorpusid": cited, "intents": None}
+
+
+def s2_tldr(dice: Dice, i: int) -> dict[str, Any]:
+    return {"corpusid": i, "model": "m", "text": dice.words(9)}
+
+
+def s2_venue(dice: Dice, i: int) -> dict[str, Any]:
+    return {"id": f"v{i}", "name": "ICLR", "alternate_names": [], "alternate_issns": []}
+
+
+def s2_id(dice: Dice, i: int) -> dict[str, Any]:
+    return {"sha": f"{i:040x}", "corpusid": i, "primary": True}
+
+
+SHARDS: Final = {
+    "papers": s2_paper, "abstracts": s2_abstract, "citations": s2_citation, "tldrs": s2_tldr,
+    "publication-venues": s2_venue, "paper-ids": s2_id,
+}  # fmt: skip
 
 
 ENTRY = """<entry><id>http://arxiv.org/abs/2305.{i:05d}v{0}</id><title>{1}</title>
@@ -456,15 +479,20 @@ def test_damaged_sources_together(tmp_path: Path) -> None:
     assert gathered.merges.equals(table.merges) and gathered.conflicts.equals(table.conflicts)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_damaged_shards(seed: int, tmp_path: Path) -> None:
+def check_shards(folder: Path, seed: int, n: int) -> None:
+    """Each line of a shard of papers becomes a paper, part of one, or a reject."""
     dice = Dice(seed)
-    for name, record in (("papers", s2_paper), ("abstracts", s2_abstract)):
-        made = units(dice, record, 300, tear=True)
-        (tmp_path / f"{name}.jsonl").write_bytes(b"\n".join(made))
-    check_papers(tmp_path, None)
-    papers = (tmp_path / "papers.jsonl").read_bytes().split(b"\n")
-    table = read_papers([tmp_path], max_bad=1.0, today=TODAY)
-    refused = table.rejects.filter(pl.col("file").str.contains("papers")).height
+    for name, record in SHARDS.items():
+        made = units(dice, record, n, tear=True)
+        (folder / f"{name}.jsonl").write_bytes(b"\n".join(made))
+    check_papers(folder, None)
+    papers = (folder / "papers.jsonl").read_bytes().split(b"\n")
+    table = read_papers([folder], max_bad=1.0, today=TODAY)
+    refused = table.rejects.filter(pl.col("file").str.ends_with("papers.jsonl")).height
     read = int(table.papers["n_records"].sum()) + refused
     assert read == sum(1 for line in papers if line.strip())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_damaged_shards(seed: int, tmp_path: Path) -> None:
+    check_shards(tmp_path, seed, 300)
