@@ -95,7 +95,7 @@ class Intake:
         self._columns = frozenset[str]()
         self.reused = options.reuse
         dated = find_files(options.dates)
-        diffs = s2_bulk.diffs(find_files(options.updates), find_files(options.deletes))
+        diffs = s2_bulk.diffs(options.updates, options.deletes)
         if options.reuse is not None and (options.updates or options.deletes):
             self.reused = s2_bulk.changed(
                 options.reuse, diffs, work / "changed", options.rules, self.counts
