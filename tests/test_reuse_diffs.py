@@ -3,6 +3,7 @@
 import datetime as dt
 import gzip
 import json
+import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hindsight_fast.errors import DataError
-from hindsight_fast.papers import s2_bulk, venues
+from hindsight_fast.papers import gather, s2_bulk, venues
 from hindsight_fast.papers.merging import merge
-from hindsight_fast.papers.options import Old
+from hindsight_fast.papers.options import Old, Options
 from hindsight_fast.papers.records import RAW_SCHEMA, Rules, clean
 from hindsight_fast.papers.schema import CONFLICT_SCHEMA, MERGE_SCHEMA, PAPER_SCHEMA, Role
 
@@ -413,6 +414,62 @@ def test_a_paper_that_has_grown_twice_is_still_told_apart(files: Files) -> None:
     assert (paper["abstract"], paper["doi"], paper["tldr"]) == (TEXT, "10.1234/1", None)
     assert (paper["n_records"], paper["source"], paper["citations"]) == (2, "own", None)
     assert after["CorpusId:1"]["records"] == ["own X", "acl Z", "[arxiv 2301.00001]"]
+
+
+def release(root: Path, day: str, papers: Mapping[int, Json], texts: Mapping[int, Json]) -> Path:
+    """A release of two datasets, in a folder."""
+    files = Files(root / day)
+    files.update("papers/part-0.gz", *(papers[one] for one in sorted(papers)))
+    files.update("abstracts/part-0", *(texts[one] for one in sorted(texts, reverse=True)))
+    return files.root
+
+
+def test_a_store_and_a_diff_make_the_next_release(tmp_path: Path) -> None:
+    """But for when counts were taken, and for how many records a paper was made of."""
+    words = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    number = random.Random(4).randrange
+
+    def text(key: int) -> str:
+        return f"We show that {' '.join(words[number(10)] for _ in range(9))} is {key}."
+
+    ids = [number(1, 10**8) for _ in range(60)]
+    papers = {one: paper(one, title=f"On {text(one)}", year=2020 + one % 4) for one in ids}
+    texts = {one: abstract(one, text(one)) for one in ids[:40]}
+    first = release(tmp_path, "2024-03-05", papers, texts)
+    there = gather([first], work_in(tmp_path), Options(today=RULES.today))
+    old = Old(there.parts, there.merges, there.conflicts)
+
+    files = Files(tmp_path / "2024-03-12")
+    renewed = {one: papers[one] | {"citationcount": 50 + one % 7} for one in ids[5:25]}
+    new = {one: paper(one, title=f"On {text(one)}") for one in range(1, 6)}
+    files.update("papers/up.gz", *renewed.values(), *new.values())
+    files.delete("papers/deletes/0.gz", *ids[:5], 999)
+    new_texts = {one: abstract(one, text(one)) for one in [*ids[20:30], *ids[45:50], 1, 2]}
+    files.update("abstracts/up.gz", *new_texts.values())
+    files.delete("abstracts/deletes/0", *ids[:5], *ids[30:33])
+    options = Options(
+        today=RULES.today,
+        reuse=old,
+        updates=tuple(files.updates),
+        deletes=tuple(path.parent for path in files.deletes),
+    )
+    grown = gather([], work_in(tmp_path), options)
+
+    papers = {one: told for one, told in (papers | renewed | new).items() if one not in ids[:5]}
+    gone = {*ids[:5], *ids[30:33]}
+    texts = {one: told for one, told in (texts | new_texts).items() if one not in gone}
+    second = release(tmp_path, "2024-03-19", papers, texts)
+    expected = gather([second], work_in(tmp_path), Options(today=RULES.today))
+    columns = [name for name in PAPER_SCHEMA if name not in ("citations_as_of", "n_records")]
+    assert (
+        pl.concat(grown.parts()).select(columns).equals(pl.concat(expected.parts()).select(columns))
+    )
+    assert grown.counts["s2_old_removed"] == 5
+    assert grown.counts["n_papers"] == 60
+
+
+def work_in(root: Path) -> Path:
+    return Path(tempfile.mkdtemp(dir=root))
 
 
 # The twin
