@@ -17,17 +17,18 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from hindsight_fast.papers import conflicts, dates, duplicates, identifiers, venues
+from hindsight_fast.papers import conflicts, duplicates, identifiers
+from hindsight_fast.papers.choices import (
+    IS_RECORD,
+    Pick,
+    best_first,
+    statuses,
+    turned_down,
+    with_chosen_date,
+)
 from hindsight_fast.papers.schema import MERGE_SCHEMA, PAPER_SCHEMA, WITNESS_FACTS, Role
 from hindsight_fast.papers.venues import Table
-
-STATUSES: Final = ("retracted", "withdrawn", "paratext", "ok", "stub", "title_only")
-"""Of several the first counts."""
-
-OF_WITNESSES: Final = STATUSES[:2]
-"""What a witness may say of a paper."""
 
 NAMED: Final[dict[str, pl.DataType]] = {
     "group": pl.Int64(),  # a number of the paper's own
@@ -35,10 +36,6 @@ NAMED: Final[dict[str, pl.DataType]] = {
     "pinned": pl.Boolean(),  # the id is one of an older store and stays
 }
 """Columns of a merged paper besides `PAPER_SCHEMA`."""
-
-_DATED = ("group", "date", "date_precision", "date_kind", "date_origin")
-
-_IS_RECORD = pl.col("role") <= Role.OLD
 
 
 class Merged(NamedTuple):
@@ -115,7 +112,7 @@ def merge(papers: pl.DataFrame, table: Table, old: pl.DataFrame | None = None) -
     records = narrowed(papers).with_columns(keys["identity"], group)
     several = records["group"].is_duplicated()
     each = one_each(records.filter(several), table)
-    alone = records.filter(~several & _IS_RECORD).with_columns(pinned=pl.col("role") == Role.OLD)
+    alone = records.filter(~several & IS_RECORD).with_columns(pinned=pl.col("role") == Role.OLD)
     named, n_suffixed = tell_apart(pl.concat([alone.select(each.papers.columns), each.papers]))
 
     def texts(what: str, rows: pl.Series) -> pl.Series:
@@ -142,7 +139,7 @@ def prepared(papers: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """Give every record an id, a role and a number of records; also count the ids made."""
     if "role" not in papers.columns:
         papers = papers.with_columns(role=pl.lit(Role.RECORD, dtype=pl.UInt8))
-    n_made = papers.filter(_IS_RECORD)["id"].null_count()
+    n_made = papers.filter(IS_RECORD)["id"].null_count()
     papers, _ = identifiers.fill_missing(papers)
     return papers.with_columns(pl.col("n_records").fill_null(1)), n_made
 
@@ -152,7 +149,7 @@ def narrowed(papers: pl.DataFrame) -> pl.DataFrame:
     if papers["role"].max() in (None, Role.RECORD, Role.OLD):
         return papers
     return papers.with_columns(
-        pl.when(_IS_RECORD).then(name).alias(name)
+        pl.when(IS_RECORD).then(name).alias(name)
         for name in PAPER_SCHEMA
         if name not in WITNESS_FACTS
     )
@@ -269,18 +266,18 @@ def one_each(records: pl.DataFrame, table: Table) -> Each:
     -------
     Each
     """
-    ranked = _best_first(records.filter(_IS_RECORD.any().over("group")), table)
-    ranked = _with_chosen_date(ranked)
-    pick = _Pick(ranked)
-    known = {name: _IS_RECORD & pl.col(name).is_not_null() for name in PAPER_SCHEMA}
-    named = pick.first(pl.col("role") == Role.OLD, _IS_RECORD)
+    ranked = best_first(records.filter(IS_RECORD.any().over("group")), table)
+    ranked = with_chosen_date(ranked)
+    pick = Pick(ranked)
+    known = {name: IS_RECORD & pl.col(name).is_not_null() for name in PAPER_SCHEMA}
+    named = pick.first(pl.col("role") == Role.OLD, IS_RECORD)
     cited = pick.top(known["citations"], "citations", "citations_as_of")
     counted = pick.same("citations_as_of", cited)
     dated = pick.first(pl.col("dated"))
     at = {name: pick.first(expression) for name, expression in known.items()} | {
         "id": named,
         "abstract": pick.top(known["abstract"], "not_stub", "abstract_bytes"),
-        "venue": pick.top(known["venue"] & ~_turned_down(ranked, table), "place"),
+        "venue": pick.top(known["venue"] & ~turned_down(ranked, table), "place"),
         "date": dated,
         "date_precision": dated,
         "date_kind": dated,
@@ -293,7 +290,7 @@ def one_each(records: pl.DataFrame, table: Table) -> Each:
         "doi": pick.first(pl.col("doi").is_not_null()),
         "arxiv_id": pick.first(pl.col("arxiv_id").is_not_null()),
         "topics": pick.top(known["topics"], "n_topics"),
-        "status": pick.first(*_statuses()),
+        "status": pick.first(*statuses()),
     }
     values = {name: pick.values(name, at[name]) for name in PAPER_SCHEMA}
     values["n_records"] = pick.summed("n_records")
@@ -305,9 +302,9 @@ def one_each(records: pl.DataFrame, table: Table) -> Each:
     ranks = {
         name: pick.ranks(at[name], values[name]) for name in MERGE_SCHEMA if name in PAPER_SCHEMA
     }
-    told = ranked.filter(_IS_RECORD & pl.col("fresh"))
+    told = ranked.filter(IS_RECORD & pl.col("fresh"))
     written = pl.concat_str("source", "id", separator=" ", ignore_nulls=True)
-    written = pl.when(_IS_RECORD).then(written).otherwise(pl.format("[{}]", written))
+    written = pl.when(IS_RECORD).then(written).otherwise("[" + written + "]")
     old_id = pl.when(pl.col("role") == Role.OLD).then("id")
     names = ranked.group_by("group", maintain_order=True).agg(records=written, old_ids=old_id)
     return Each(
@@ -315,140 +312,3 @@ def one_each(records: pl.DataFrame, table: Table) -> Each:
         names.with_columns(**{name: rank for name, rank in ranks.items() if name != "id"}),
         pl.concat([conflicts.titles_apart(told), conflicts.counts_apart(told)]),
     )
-
-
-def _turned_down(ranked: pl.DataFrame, table: Table) -> pl.Expr:
-    """Tell which venues are conferences whose Findings another record of the paper names."""
-    findings = ranked.select("group", venue=venues.findings_of(ranked["venue"], table))
-    pairs = findings.drop_nulls().unique()
-    if pairs.is_empty():
-        return pl.lit(False)
-    both = pl.struct("group", "venue")
-    return both.is_in(pairs.select(both).to_series().implode())
-
-
-class _Pick:
-    """Choices of one record per group: row numbers, -1 where there is none.
-
-    Parameters
-    ----------
-    ranked : polars.DataFrame
-        n rows, groups together, the best record of each first; ``fresh`` is False where a record
-        gives way to all others.
-    """
-
-    def __init__(self, ranked: pl.DataFrame) -> None:
-        self._ranked = ranked.with_columns(at=pl.int_range(pl.len()))
-        groups = ranked["group"].to_numpy()
-        self._starts = np.flatnonzero(np.diff(groups, prepend=-1))
-        self._groups = groups[self._starts]
-
-    def first(self, *wanted: pl.Expr) -> NDArray[np.int64]:
-        """First record of which an expression holds, of the first expression that holds at all."""
-        chosen = np.full(len(self._starts), -1)
-        for expression in wanted:
-            mask = self._ranked.select(expression.fill_null(False)).to_series().to_numpy()
-            rows = np.where(mask, np.arange(len(mask)), len(mask))
-            rows = np.minimum.reduceat(rows, self._starts)
-            chosen = np.where((chosen < 0) & (rows < len(mask)), rows, chosen)
-        return chosen
-
-    def top(self, wanted: pl.Expr, *by: str) -> NDArray[np.int64]:
-        """Record of those wanted with the largest `by`; ties go to the better record."""
-        rows = self._ranked.filter(wanted).select("at", "group", "fresh", *by)
-        rows = rows.sort("fresh", *by, descending=True, nulls_last=True, maintain_order=True)
-        rows = rows.unique("group", keep="first", maintain_order=True)
-        chosen = np.full(len(self._starts), -1)
-        chosen[np.searchsorted(self._groups, rows["group"].to_numpy())] = rows["at"].to_numpy()
-        return chosen
-
-    def values(self, name: str, rows: NDArray[np.int64]) -> pl.Series:
-        """Take the values of a column, one per group."""
-        places = pl.Series(rows)
-        return self._ranked[name].gather(places.set(places < 0, None))
-
-    def ranks(self, rows: NDArray[np.int64], values: pl.Series) -> pl.Series:
-        """Places within their groups, null where there is no value."""
-        places = pl.Series(rows - self._starts, dtype=pl.Int32)
-        return places.set(values.is_null(), None)
-
-    def same(self, name: str, rows: NDArray[np.int64]) -> pl.Expr:
-        """Of which records a column holds what it does in the one chosen; of all if none is."""
-        sizes = np.diff(self._starts, append=self._ranked.height)
-        chosen = self.values(name, rows).gather(np.repeat(np.arange(len(rows)), sizes))
-        none = pl.Series(np.repeat(rows < 0, sizes), dtype=pl.Boolean)
-        return pl.lit(self._ranked[name].eq_missing(chosen) | none)
-
-    def summed(self, name: str) -> pl.Series:
-        """Sum a column over the records of each group, witnesses left out."""
-        values = self._ranked.select(pl.when(_IS_RECORD).then(name).otherwise(0)).to_series()
-        return pl.Series(np.add.reduceat(values.to_numpy(), self._starts), dtype=pl.Int32)
-
-
-def _best_first(records: pl.DataFrame, table: Table) -> pl.DataFrame:
-    """Order the records of each group from the best; all columns decide, never the rows' order.
-
-    Adds what is compared: ``fresh``, ``place``, ``not_stub``, ``abstract_bytes``, ``n_topics``.
-    """
-    plain = [name for name in PAPER_SCHEMA if name not in ("id", "authors", "topics")]
-    compared = records.with_columns(
-        fresh=~_superseded(records),
-        place=venues.rank(records["venue"], table),
-        not_stub=pl.col("status") != "stub",
-        abstract_bytes=pl.col("abstract").str.len_bytes(),
-        n_topics=pl.col("topics").list.len(),
-    )
-    best = [
-        _IS_RECORD,
-        pl.col("fresh"),
-        pl.col("doi").is_not_null(),
-        pl.col("place"),
-        pl.col("arxiv_id").is_not_null(),
-        pl.col("citations").is_not_null(),
-    ]
-    smaller = [
-        pl.col("id"),
-        *(pl.col(name) for name in plain),
-        *(pl.col(name).list.join("\n") for name in ("authors", "topics")),
-    ]
-    descending = [False] + [True] * len(best) + [False] * len(smaller)
-    return compared.sort("group", *best, *smaller, descending=descending, nulls_last=True)
-
-
-def _superseded(records: pl.DataFrame) -> pl.Series:
-    """Tell which papers of an older store have a newer record of the same id or corpus id.
-
-    What other sources told of a paper does not give way to a record of Semantic Scholar's.
-    """
-    old = pl.col("role") == Role.OLD
-    none = pl.repeat(False, records.height, eager=True)
-    if not records.select(old.any()).item():
-        return none
-    newer = pl.col("role") == Role.RECORD
-    keyed = records.with_row_index("at").with_columns(
-        pl.col("id").str.replace(duplicates.SUFFIX, "")
-    )
-    of_s2 = pl.col("id").str.starts_with("CorpusId:").fill_null(False)
-    for by, known in (
-        (["group", "id"], ~of_s2),
-        (["group", "corpus_id", "source"], pl.col("corpus_id").is_not_null()),
-    ):
-        there = keyed.filter(old & known)
-        there = there.join(keyed.filter(newer & known), on=by, how="semi", nulls_equal=True)
-        none = none.scatter(there["at"], True)
-    return none
-
-
-def _with_chosen_date(ranked: pl.DataFrame) -> pl.DataFrame:
-    """Add ``dated``: whether a record's date is the one chosen for its group."""
-    ours = dict(zip(dates.EVIDENCE_SCHEMA, _DATED, strict=True))
-    evidence = ranked.drop_nulls("date").select(pl.col(name).alias(to) for to, name in ours.items())
-    chosen = dates.choose(evidence).rename(ours).with_columns(dated=pl.lit(True))
-    return ranked.join(chosen, on=list(_DATED), how="left", maintain_order="left")
-
-
-def _statuses() -> list[pl.Expr]:
-    """Conditions of which the first that a record of a group meets tells the group's status."""
-    status = pl.col("status")
-    said = [(status == one) & (_IS_RECORD | pl.lit(one in OF_WITNESSES)) for one in STATUSES]
-    return [*said, _IS_RECORD & status.is_not_null()]

@@ -10,8 +10,9 @@ from typing import Final
 import polars as pl
 
 from hindsight_fast.papers import venues
+from hindsight_fast.papers.choices import STATUSES
 from hindsight_fast.papers.intake import Intake
-from hindsight_fast.papers.merging import STATUSES, merge, with_old
+from hindsight_fast.papers.merging import merge, with_old
 from hindsight_fast.papers.options import MAX_BAD, Options
 from hindsight_fast.papers.schema import PaperTable
 from hindsight_fast.papers.venues import Table
