@@ -1,6 +1,7 @@
 """The verb build with all that it takes besides sources, and pools of what it made."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +153,25 @@ def test_what_is_there_is_told_before_the_work(home: Path, tmp_path: Path) -> No
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "a.jsonl", "b.jsonl", "file", "store"
     ]  # fmt: skip
+
+
+def test_names_and_files_that_are_none(home: Path, tmp_path: Path) -> None:
+    """A place without a name, names that are not UTF-8, pipes, and text that commands terminals."""
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    here.mkdir()
+    write(tmp_path / "a.jsonl", [{"id": "a", "title": "One paper", "abstract": TEXT}])
+    assert run(home, here, "build ../a.jsonl --out .").returncode == 0
+    assert papers(here)["id"].to_list() == ["a"]
+    (tmp_path / "link").symlink_to(elsewhere)
+    assert run(home, tmp_path, "build a.jsonl --out link").returncode == 0
+    assert papers(elsewhere)["id"].to_list() == ["a"]
+
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    refused = run(home, tmp_path, "build pipe.jsonl --out store")
+    assert refused.returncode == 3
+    assert "is a pipe or a device" in refused.stderr
+    (tmp_path / "b.jsonl").write_bytes(b"\x1b]0;title\x07\x1b[31m no JSON\n")
+    refused = run(home, tmp_path, "build b.jsonl --out store")
+    assert refused.returncode == 3
+    assert refused.stderr.count("\n") == 2
+    assert refused.stderr.replace("\n", "").isprintable()

@@ -94,6 +94,16 @@ def test_each_file_once(tmp_path: Path) -> None:
     ]
 
 
+def test_a_name_that_is_not_utf8(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path)
+    try:
+        Path(os.fsdecode(folder + b"/caf\xe9.jsonl")).write_bytes(OURS)
+    except OSError as error:
+        pytest.skip(f"this file system takes no such name: {error}")
+    with pytest.raises(DataError, match=r"caf\\xe9.jsonl' is no name in UTF-8"):
+        find_files([tmp_path])
+
+
 def test_a_folder_without_papers(tmp_path: Path) -> None:
     put(tmp_path, {"README.md": b"x", "settings": b'{"colour": "blue"}'})
     with pytest.raises(DataError, match="is a folder without files of papers"):

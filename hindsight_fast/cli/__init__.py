@@ -78,7 +78,7 @@ def main() -> NoReturn:
         app()
         sys.stdout.flush()
     except HindsightError as error:
-        sys.stderr.write(f"hindsight-fast: {error}\n")
+        console.note(f"hindsight-fast: {error}")
         sys.exit(error.exit_code)
     except ImportError as error:  # a package is missing, or refuses the version of another
         sys.stderr.write(

@@ -98,9 +98,14 @@ def check_names(arguments: list[str]) -> None:
             raise UsageError(f"{shown!r} is not UTF-8, and no name of a file can be; rename it")
 
 
+def printable(text: str) -> str:
+    """Text in which nothing moves the cursor or commands the terminal, whatever a file holds."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
 def note(text: str) -> None:
     """A line for the person who watches."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{printable(text)}\n")
     sys.stderr.flush()
 
 
@@ -279,8 +284,8 @@ def table(
             min_width=None if number in long else max(map(len, [name, *(r[number] for r in rows)])),
         )
     for row in rows:
-        # Text: what looks like markup stays as it is, and no cell can move the cursor.
-        shown.add_row(*(Text("".join(c if c.isprintable() else " " for c in x)) for x in row))
+        # Text: what looks like markup stays as it is.
+        shown.add_row(*(Text(printable(x).replace("\n", " ")) for x in row))
     # Piped output must not be cut to 80 columns, unless somebody asked for that.
     fixed = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160
     Console(width=fixed).print(shown)

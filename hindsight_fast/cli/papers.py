@@ -1,5 +1,6 @@
 """Verbs from files of papers to a store, and from a store to a pool: build, pool."""
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -121,7 +122,8 @@ def build(
     check_topics(topic or (), [one.name for one in tagged])
     table = known_venues.load(venues)
     old = None if reuse is None else Store.open(reuse)
-    if is_store_there(out, overwrite=overwrite) and not overwrite:
+    place = Path(os.path.realpath(out))  # a name, even where `out` is "." or a link
+    if is_store_there(place, overwrite=overwrite) and not overwrite:
         console.note(
             f"{out} is there already: it stays if the papers are the same in the end; replacing it "
             "takes --overwrite"
@@ -129,7 +131,7 @@ def build(
     with (
         console.progress("reading", "records") as advance,
         console.files_of(sources or []) as files,
-        working_folder(out.with_name(f".{out.name}.gathering")) as work,
+        working_folder(place.with_name(f".{place.name}.gathering")) as work,
     ):
         options = Options(
             names=files,
@@ -148,10 +150,10 @@ def build(
         )
         papers = gather(list(files), work, options)
         store = build_store(
-            papers, out, overwrite=overwrite, reuse=old, allow_drop=allow_drop, table=table
+            papers, place, overwrite=overwrite, reuse=old, allow_drop=allow_drop, table=table
         )
     counts = papers.counts
-    encoded = None if model is None else encode(out, model, None, overwrite)
+    encoded = None if model is None else encode(place, model, None, overwrite)
     summary: dict[str, Any] = {
         "store": str(out),
         "content_id": store.content_id,
@@ -352,7 +354,8 @@ def _build_lines(table: "Gathered") -> list[str]:
     """What a person should know of a store before using it."""
     counts, lines = table.counts, list[str]()
     if table.ignored:
-        lines.append(f"columns that mean nothing here: {', '.join(table.ignored)} (see --map)")
+        names = console.printable(", ".join(table.ignored))
+        lines.append(f"columns that mean nothing here: {names} (see --map)")
     for key, meaning in (
         ("n_title_only", "have no abstract, and stay out of pools"),
         ("n_undated", "have no date, and stay out of pools"),

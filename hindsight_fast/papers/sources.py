@@ -36,13 +36,14 @@ def find_files(sources: Iterable[Path]) -> list[Path]:
     Raises
     ------
     DataError
-        A folder without such files.
+        A folder without such files, or a file whose name is not UTF-8.
     StorageError
         A folder that the system does not let be read.
     """
     found: dict[str, Path] = {}
     for source in sources:
         for path in _files_of(source):
+            _check_name(path)
             found.setdefault(os.path.realpath(path), path)
     return list(found.values())
 
@@ -72,6 +73,13 @@ def _files_of(source: Path) -> list[Path]:
             ".bib, or others with such content (hidden ones, stores, pools and runs left out)"
         )
     return sorted(found)
+
+
+def _check_name(path: Path) -> None:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{os.fsencode(path)!r} is no name in UTF-8; rename the file") from None
 
 
 def _refuse_folder(error: OSError) -> NoReturn:

@@ -84,6 +84,8 @@ def open_bytes(path: Path) -> Generator[IO[bytes]]:
     """
     if path.is_dir():
         raise DataError(f"{path} is a folder, not a file: name the files in it")
+    if path.exists() and not path.is_file():  # papers are read from the beginning, more than once
+        raise DataError(f"{path} is a pipe or a device: save it as a file, or pipe it in as -")
     try:
         with path.open("rb", buffering=_BUFFER) as raw:
             head = raw.read(4)
