@@ -61,6 +61,8 @@ def test_what_is_said(api: Api, tmp_path: Path) -> None:
     assert whole.stdout == f"{out} is whole\n"
     known = CliRunner().invoke(app, ["info", str(out)])
     assert known.stdout.endswith(f"{out} is a collection\n")
+    names = CliRunner().invoke(app, ["venues", "check", str(out), "--json"])
+    assert names.exit_code == 0 and sum(json.loads(names.stdout)["counts"].values()) >= 24
 
 
 def test_own_topics_and_own_query(api: Api, tmp_path: Path) -> None:

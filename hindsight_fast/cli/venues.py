@@ -68,10 +68,13 @@ def check(
 
     Then: hindsight-fast build papers.jsonl --venues my.toml --out store
     """
+    from hindsight_fast.papers import answers
     from hindsight_fast.papers import venues as known_venues
     from hindsight_fast.papers.venue_check import check as check_names
+    from hindsight_fast.storage import kind_of
 
-    stores = [path for path in files if (path / "manifest.json").is_file()]
+    made = [path for path in files if (path / "manifest.json").is_file()]
+    stores = [path for path in made if kind_of(path) != answers.KIND]
     sources = [path for path in files if path not in stores]
     table = None if more is None else known_venues.load(more)
     if table is None:
