@@ -197,7 +197,7 @@ def _winners(merges: pl.DataFrame) -> dict[str, dict[str, int]]:
     found = dict[str, dict[str, int]]()
     for name in merges.columns[2:]:
         taken = merges.select(pl.col("records").list.get(pl.col(name), null_on_oob=True))
-        found[name] = _first(_counted(taken.to_series().str.extract(r"^(\S+)", 1)), 5)
+        found[name] = _first(_counted(taken.to_series().str.extract(r"^\[?(\S+)", 1)), 5)
     return {name: counts for name, counts in found.items() if counts}
 
 
