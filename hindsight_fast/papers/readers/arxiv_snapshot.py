@@ -92,7 +92,10 @@ def _names(record: _Record) -> list[Any] | None:
     """Names as "First Last Suffix"; of a record that has them in one text only, as they are."""
     if record.authors_parsed:
         try:
-            return [one.first + " " + one.last + " " + one.suffix for one in record.authors_parsed]
+            return [
+                one.first + " " + (one.last if not one.suffix else one.last + " " + one.suffix)
+                for one in record.authors_parsed
+            ]
         except TypeError:  # a part is missing
             return [
                 " ".join(

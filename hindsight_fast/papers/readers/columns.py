@@ -51,13 +51,14 @@ class Columns:
         return self._columns[name]
 
     def _texts(self, name: str, values: Sequence[Any]) -> pl.Series:
-        types = set(map(type, values))
         try:
-            if types <= {str, _NONE}:
-                return pl.Series(values, dtype=pl.String)
-            if types <= {int, _NONE}:
+            return pl.Series(values, dtype=pl.String)  # the usual: text and nulls
+        except (TypeError, UnicodeEncodeError):
+            pass
+        try:
+            if set(map(type, values)) <= {int, _NONE}:
                 return pl.Series(values, dtype=pl.Int64).cast(pl.String)
-        except (UnicodeEncodeError, OverflowError, TypeError):
+        except (OverflowError, TypeError):
             pass
         texts: list[str | None] = []
         for row, value in enumerate(values):
