@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hindsight_fast.errors import DataError
-from hindsight_fast.papers import s2_bulk
+from hindsight_fast.papers import gather, s2_bulk
 from hindsight_fast.papers.readers import streams
 from hindsight_fast.papers.records import RAW_SCHEMA
 from hindsight_fast.papers.s2_bulk import buckets, rows, shards
@@ -649,6 +649,31 @@ def test_hashes_are_named_by_corpus_id(tmp_path: Path) -> None:
     found = s2_bulk.corpus_ids([shard, more], wanted)
     assert found.rows() == [(hashes[0], 1), (hashes[1], 1)]
     assert s2_bulk.corpus_ids([], wanted).schema == found.schema
+
+
+def test_answers_of_the_api_are_named_by_shards_of_paper_ids(tmp_path: Path) -> None:
+    hashes = [letter * 40 for letter in "abc"]
+    answers: list[Json | str] = [
+        {"paperId": hashes[0], "title": "A name of its own", "year": 2023, "abstract": None},
+        {"paperId": hashes[1], "corpusId": 8, "title": "Known", "year": 2023, "abstract": None},
+        {"paperId": hashes[2], "title": "Unknown", "year": 2023, "abstract": None},
+    ]
+    ids: list[Json | str] = [
+        {"sha": hashes[0], "corpusid": 7, "primary": False},
+        {"sha": hashes[1], "corpusid": 9, "primary": True},
+    ]
+    sources = [
+        write(tmp_path / "answers.jsonl", answers),
+        write(tmp_path / "ids", ids),
+        write(tmp_path / "papers", [paper(7)]),
+    ]
+    for count in (3, 2):  # with shards of papers, and without
+        (work := tmp_path / f"work-{count}").mkdir()
+        found = gather(sources[:count], work)
+        papers = pl.concat(found.parts()).sort("id")
+        assert papers["id"].to_list() == ["CorpusId:7", "CorpusId:8", hashes[2]]
+        assert papers["n_records"].to_list() == [count - 1, 1, 1]
+        assert found.counts["s2_paper_ids"] == 1
 
 
 def test_native_samples(shared: Path) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hindsight_fast.errors import DataError
 from hindsight_fast.papers import answers, readers, s2_bulk
 from hindsight_fast.papers.options import COLUMNS, Options
-from hindsight_fast.papers.readers import Batch, streams
+from hindsight_fast.papers.readers import Batch, s2_graph, streams
 from hindsight_fast.papers.readers.s2_shards import s2_dataset
 from hindsight_fast.papers.records import clean
 from hindsight_fast.papers.schema import REJECT_SCHEMA, Role
@@ -66,13 +66,14 @@ def units_of(paths: Sequence[Path], role: Role, options: Options, work: Path) ->
         with naming(names):
             dataset = _s2_dataset(path, options.format)
         if dataset is None:
-            yield Unit(names, role, partial(_read_file, path, options))
+            yield Unit(names, role, partial(_read_file, path, options, shards))
         else:
             shards.setdefault(dataset, []).append(path)
             of_shards |= names
     for folder, names in collected.items():
-        yield Unit(names, role, partial(_read_collected, folder, list(names), options))
-    if shards:
+        read = partial(_read_collected, folder, list(names), options, shards)
+        yield Unit(names, role, read)
+    if shards.keys() - ({"paper-ids"} if len(of_shards) < len(paths) else ()):
         with naming(of_shards):
             s2_bulk.check(shards)
         folder = work / f"s2_bulk_{role.name}"
@@ -98,17 +99,30 @@ def _s2_dataset(path: Path, format: str) -> str | None:
     return dataset
 
 
-def _read_file(path: Path, options: Options, _: Counter[str]) -> Iterator[tuple[Path, Batch]]:
+def _read_file(
+    path: Path, options: Options, shards: Mapping[str, Sequence[Path]], counts: Counter[str]
+) -> Iterator[tuple[Path, Batch]]:
     head = streams.head(path)
     reader = readers.find(path, head, options.format)
-    for batch in reader.read(path, head, options.mapping, options.limit):
-        yield path, batch
+
+    def batches() -> Iterator[tuple[Path, Batch]]:
+        for batch in reader.read(path, head, options.mapping, options.limit):
+            yield path, batch
+
+    if reader.name != s2_graph.READER.name:
+        return batches()
+    return s2_bulk.with_corpus_ids(batches, shards.get("paper-ids", ()), counts)
 
 
 def _read_collected(
-    folder: Path, paths: Sequence[Path], options: Options, _: Counter[str]
+    folder: Path,
+    paths: Sequence[Path],
+    options: Options,
+    shards: Mapping[str, Sequence[Path]],
+    counts: Counter[str],
 ) -> Iterator[tuple[Path, Batch]]:
-    return answers.read(folder, paths, options.limit)
+    read = partial(answers.read, folder, paths, options.limit)
+    return s2_bulk.with_corpus_ids(read, shards.get("paper-ids", ()), counts)
 
 
 def _read_shards(

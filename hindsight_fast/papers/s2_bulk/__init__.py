@@ -17,6 +17,7 @@ What `read` counts, beside its records and rejects:
 ``s2_citations_unknown``     of the pairs, those whose citing paper is in no shard
 ``s2_citations_undated``     of the pairs, those whose citing paper has neither date nor year
 ``s2_partly_dated``          papers whose dated counts are not told, as too few are dated
+``s2_paper_ids``             records of the API without a corpus id that paper-ids shards name
 ``malformed_<key>``          values of another type than they should be, taken as unknown
 ``unused_<dataset>``         shards of datasets that say nothing of papers
 ===========================  =====================================================================
@@ -25,6 +26,16 @@ What `read` counts, beside its records and rejects:
 from hindsight_fast.papers.s2_bulk.diffs import Diffs, diffs, read_updates
 from hindsight_fast.papers.s2_bulk.joining import Settings, check, read
 from hindsight_fast.papers.s2_bulk.old import changed
-from hindsight_fast.papers.s2_bulk.paper_ids import corpus_ids
+from hindsight_fast.papers.s2_bulk.paper_ids import corpus_ids, with_corpus_ids
 
-__all__ = ["Diffs", "Settings", "changed", "check", "corpus_ids", "diffs", "read", "read_updates"]
+__all__ = [
+    "Diffs",
+    "Settings",
+    "changed",
+    "check",
+    "corpus_ids",
+    "diffs",
+    "read",
+    "read_updates",
+    "with_corpus_ids",
+]
