@@ -2,8 +2,11 @@
 
 from hashlib import blake2b
 from typing import Final
+from urllib.parse import unquote
 
 import polars as pl
+
+from hindsight_fast.papers._rows import on_each
 
 _ARCHIVES = (
     "acc-phys|adap-org|alg-geom|ao-sci|astro-ph|atom-ph|bayes-an|chao-dyn|chem-ph|cmp-lg|comp-gas|"
@@ -13,11 +16,17 @@ _ARCHIVES = (
 )
 _NEW = r"[0-9]{2}(?:0[1-9]|1[0-2])\.[0-9]{4,5}"
 _OLD = rf"(?:{_ARCHIVES})(?:\.[a-z]{{2}})?/(?:9[1-9]|0[0-7])(?:0[1-9]|1[0-2])[0-9]{{3}}"
-_ARXIV = rf"^(?:arxiv[:.\s]\s*)?({_NEW}|{_OLD})(?:v[0-9]{{1,3}})?(?:\s*\[[a-z.-]+\])?$"
+_ARXIV = (
+    rf"^(?:(?:oai:)?arxiv(?:\.org)?[:.\s]\s*)?({_NEW}|{_OLD})(?:v[0-9]{{1,3}})?"
+    r"(?:\s*\[[a-z.-]+\](?:\s.*)?)?$"
+)
 _ARXIV_URL = rf"^(?:https?://)?(?:(?:www|export)\.)?arxiv\.org/(?:abs|pdf|html|ps|format|e-print)/({_NEW}|{_OLD})(?:v[0-9]{{1,3}})?\b"
-_ARXIV_DOI = rf"^(?:doi:\s*|(?:https?://)?(?:dx\.)?doi\.org/)?10\.48550/arxiv\.({_NEW}|{_OLD})(?:v[0-9]{{1,3}})?\b"
-_DOI = r"^(?:doi:\s*|(?:https?://)?(?:dx\.)?doi\.org/)?(10\.[0-9]{4,9}/\S+?)[.,;]?$"
-_DOI_URL = r"^https?://(?:dx\.)?doi\.org/(10\.[0-9]{4,9}/[^\s?#]+)"
+_RESOLVER = r"(?:https?://)?(?:(?:dx|www)\.)?doi\.org/"
+_PREFIX = rf"^(?:(?:info:)?doi[:/\s]\s*|{_RESOLVER})?"
+_ARXIV_DOI = rf"{_PREFIX}10\.48550/arxiv\.({_NEW}|{_OLD})(?:v[0-9]{{1,3}})?\b"
+_DOI = rf"{_PREFIX}(10\.[0-9]{{4,9}}/\S+?)[.,;]?$"
+_DOI_URL = rf"^{_RESOLVER}(10\.[0-9]{{4,9}}/[^\s?#]+)"
+_ENCODED = r"doi\.org/\S*%[0-9a-f]{2}"
 
 ID_DIGITS: Final = 12
 """Hexadecimal digits of a suffix that tells apart papers of one id."""
@@ -26,10 +35,11 @@ ID_DIGITS: Final = 12
 def arxiv(texts: pl.Series) -> pl.Series:
     """Read arXiv ids, without version, lower case, or null.
 
-    ``2405.14012v2``, ``arXiv:2405.14012``, ``cs.CL/0601001`` (the subject class is dropped),
-    addresses at arxiv.org and DOIs 10.48550/arXiv.X. An id of an impossible month is none.
+    ``2405.14012v2``, ``arXiv:2405.14012``, ``cs.CL/0601001`` (the subject class is dropped), the
+    stamp on a page, ``oai:arXiv.org:...``, addresses at arxiv.org and DOIs 10.48550/arXiv.X. An id
+    of an impossible month is none.
     """
-    low = texts.str.strip_chars().str.to_lowercase()
+    low = _lower(texts)
     found = pl.DataFrame({"text": low}).select(
         pl.coalesce(pl.col("text").str.extract(p, 1) for p in (_ARXIV, _ARXIV_URL, _ARXIV_DOI))
         .str.replace(r"^([a-z-]+)\.[a-z]{2}/", "$1/")
@@ -45,14 +55,25 @@ def arxiv(texts: pl.Series) -> pl.Series:
 
 def doi(texts: pl.Series) -> pl.Series:
     """Read DOIs, lower case and without resolver, or null; an arXiv DOI is an arXiv id instead."""
-    low = texts.str.strip_chars().str.to_lowercase()
-    found = low.str.extract(_DOI, 1)
-    return found.set(found.str.contains(_ARXIV_DOI).fill_null(False), None)
+    low = _lower(texts)
+    found = pl.DataFrame({"text": low}).select(
+        pl.coalesce(pl.col("text").str.extract(pattern, 1) for pattern in (_DOI_URL, _DOI))
+        .str.strip_chars_end(".,;")
+        .alias(texts.name)
+    )
+    ids = found.to_series()
+    return ids.set(ids.str.contains(_ARXIV_DOI).fill_null(False), None)
 
 
 def doi_in_url(urls: pl.Series) -> pl.Series:
     """DOI of a doi.org address, or null."""
-    return doi(urls.str.strip_chars().str.to_lowercase().str.extract(_DOI_URL, 1))
+    return doi(_lower(urls).str.extract(_DOI_URL, 1))
+
+
+def _lower(texts: pl.Series) -> pl.Series:
+    """Lower case without space around, and without percent signs in an address of a DOI."""
+    low = texts.str.strip_chars().str.to_lowercase()
+    return on_each(low, _ENCODED, lambda text: unquote(text).lower())
 
 
 def digest(parts: pl.DataFrame, digits: int) -> pl.Series:
