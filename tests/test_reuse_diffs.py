@@ -573,7 +573,7 @@ def stores(draw: st.DrawFn) -> tuple[list[Row], list[Row]]:
     no_abstracts=st.sets(IDS, max_size=2),
     no_tldrs=st.sets(IDS, max_size=2),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_diff_is_applied_as_paper_by_paper(
     store: tuple[list[Row], list[Row]],
     size: int,
