@@ -140,6 +140,14 @@ def test_ids_are_taken_from_where_they_are() -> None:
     assert papers["doi"].to_list() == [None, None, None, "10.1145/abc.1", "10.1145/x"]
 
 
+def test_a_record_without_a_year_has_that_of_its_date() -> None:
+    first = "Thu, 3 Oct 2022 19:18:42 GMT"
+    years = _clean(
+        {"first_public": first}, {"first_public": first, "year": "2024"}, {"date": "2024-05-01"}, {}
+    ).papers["year"]
+    assert years.to_list() == [2022, 2024, 2024, None]
+
+
 def test_what_the_source_says_of_the_status() -> None:
     abstract = "We show what is so, at length, and how it came to be so."
     said = ("Retracted", "withdrawn", "paratext", "published", None)

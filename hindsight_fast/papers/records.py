@@ -41,6 +41,10 @@ _REPEATED = ("citations_source", "field", "license", "source")  # few distinct v
 _STATUSES = ("retracted", "withdrawn", "paratext")
 _YEAR = r"^([0-9]{4})(?:\.0*)?$"
 _DATED = r"^[0-9]{4}(?:-[0-9]{2})?:[0-9]+(?: [0-9]{4}(?:-[0-9]{2})?:[0-9]+)*$"
+_AS_VENUE = (
+    r"(?i)^(?:arxiv|corr)\b[\w\s(),.-]{0,40}?[\s,:(]*\b(?:arxiv\s*:\s*(?:abs/)?|abs/)"
+    r"((?:[a-z.-]+/)?[0-9.]{7,10}(?:v[0-9]{1,3})?)(?:\b.*)?$"
+)
 _LIKE_ARXIV = r"(?i)arxiv|[0-9]{4}\.[0-9]{4}|/[0-9]{7}"  # each arXiv id has it, few others do
 
 
@@ -122,6 +126,7 @@ def clean(raw: pl.DataFrame, rules: Rules) -> Cleaned:
     arxiv_ids = noted("arxiv_id", _arxiv(raw["arxiv_id"], today))
     for name in ("id", "doi", "url"):
         arxiv_ids = _filled(arxiv_ids, raw[name], lambda texts: _arxiv(texts, today))
+    arxiv_ids = _filled(arxiv_ids, raw["venue"], lambda texts: _arxiv_as_venue(texts, today))
     papers = pl.DataFrame(
         [
             titles.alias("title"),
@@ -148,8 +153,11 @@ def clean(raw: pl.DataFrame, rules: Rules) -> Cleaned:
             *(_each(raw[name], _text) for name in _REPEATED),
         ]
     )
-    date = _date(papers, dated("date"), dated("first_public"), raw["venue"], rules)
-    papers = papers.with_columns(date).select(
+    explicit, first = dated("date"), dated("first_public")
+    date = _date(papers, explicit, first, raw["venue"], rules)
+    # Conditions on the year find records, too, that say it by a date alone.
+    year = _first(papers["year"], explicit["start"].dt.year(), first["start"].dt.year())
+    papers = papers.with_columns(date, year=year).select(
         pl.col(name).cast(dtype) for name, dtype in PAPER_SCHEMA.items()
     )
     return Cleaned(papers, rejects, malformed)
@@ -251,6 +259,11 @@ def _arxiv(texts: pl.Series, today: date) -> pl.Series:
     return _at(like, ids)
 
 
+def _arxiv_as_venue(texts: pl.Series, today: date) -> pl.Series:
+    """arXiv ids of papers cited as of arXiv: ``arXiv preprint arXiv:X``, ``CoRR abs/X``."""
+    return _arxiv(texts.str.strip_chars().str.extract(_AS_VENUE, 1), today)
+
+
 def _at(rows: pl.Series, values: pl.Series) -> pl.Series:
     """A column with these values where `rows` is true, null elsewhere."""
     column = pl.repeat(None, len(rows), dtype=values.dtype, eager=True)
@@ -316,16 +329,21 @@ def _of_venue(
 ) -> tuple[pl.Series, pl.Series]:
     """Years in the venues' names where there is no other date; months in which they were held.
 
-    A month is told only where no date but that year's is known, nor one of a later year (as books
-    of proceedings have), and where the venue's name has no other year.
+    A month is told only where no date but that year's is known, or one of a later year (as books
+    of proceedings have). A year in the venue's name that is earlier than the record's is the year
+    it was held in; where it is later, no month is told.
     """
     only_name = years.is_null() & day.is_null() & public.is_null() & written.is_not_null()
     in_name = _at(only_name, _year(venues.year_in(written.filter(only_name)), rules.today))
-    years = _first(years, in_name)
+    years = _first(years, in_name, day.dt.year())
+    held_at_all = venue.is_in({name for name, _ in rules.venues.months}) & public.is_null()
+    asked = held_at_all.fill_null(False)
+    own = _at(asked, _year(venues.year_in(written.filter(asked)), rules.today))
+    years = years.set(asked & (own > years).fill_null(False), None)
+    years = years.zip_with(~(own < years).fill_null(False), own)
     held = venues.month_held(venue, years, rules.venues)
-    bare = held.is_not_null() & public.is_null() & ~(day.dt.year() <= years).fill_null(False)
-    own = _at(bare, venues.year_in(written.filter(bare)).cast(pl.Int32))
-    return in_name, held.set(~bare | (own != years).fill_null(False), None)
+    told = asked & ~(day.dt.year() <= years).fill_null(False)
+    return in_name, held.set(~told, None)
 
 
 def _new_year(years: pl.Series) -> pl.Series:
