@@ -273,6 +273,35 @@ RECORDS: list[tuple[dict[str, str], tuple[str, ...]]] = [
         ("2023-10-05", "day", "venue", "venue_date"),
     ),
     ({"year": "2023", "venue": "ICLR 2024"}, YEAR_2023),
+    # a venue's name tells when it was held, though the record is dated later
+    (
+        {"date": "2024-05-01", "venue": "NeurIPS 2022"},
+        ("2022-11-01", "month", "venue", "venue_month"),
+    ),
+    (
+        {"date": "2024-01-01", "venue": "NeurIPS 2023"},
+        ("2023-12-01", "month", "venue", "venue_month"),
+    ),
+    ({"year": "2024", "venue": "ACL 2023"}, ("2023-07-01", "month", "venue", "venue_month")),
+    (
+        {"date": "2023-10-05", "venue": "ICLR 2024"},
+        ("2023-10-05", "day", "venue", "venue_date"),
+    ),
+    ({"date": "2023-07-09", "venue": "ACL 2023"}, ("2023-07-09", "day", "venue", "venue_date")),
+    # cited as of arXiv, with its id
+    (
+        {"date": "2024-05-01", "venue": "arXiv preprint arXiv:2303.66666"},
+        ("2023-03-01", "month", "first_public", "arxiv_id"),
+    ),
+    (
+        {"year": "2024", "venue": "CoRR, abs/2303.55555v2"},
+        ("2023-03-01", "month", "first_public", "arxiv_id"),
+    ),
+    (
+        {"year": "2003", "venue": "arXiv e-prints (arXiv:cs/0301001)"},
+        ("2003-01-01", "month", "first_public", "arxiv_id"),
+    ),
+    ({"year": "2023", "venue": "Notes on arXiv:2201.00001"}, YEAR_2023),
     ({"year": "2023", "venue": "NeurIPS 2023 Workshop on Things"}, YEAR_2023),
     ({"year": "2023", "venue": "Findings of ACL"}, YEAR_2023),
     ({"year": "1995", "venue": "AAAI"}, ("1995-01-01", "year", "year", "year")),
