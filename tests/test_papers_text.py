@@ -187,6 +187,13 @@ def test_misread_in_parts() -> None:
         "e\u0301",
         "\u0301",
         "[retracted ",
+        "\U0001f600",
+        "\\'",
+        "$\\'e",
+        "\u00c3\u00a9",
+        "<math><mi>",
+        "<annotation></",
+        r"\documentclass \end{document}",
     ],
 )
 def test_hostile_input_ends(piece: str) -> None:

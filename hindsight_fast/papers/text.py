@@ -47,6 +47,7 @@ _NO_ABSTRACT = (
     r"(?i)^\W*(?:no abstract(?: is)?(?: available| provided)?|abstract not available)\W*$"
 )
 
+_BEGINNING = 200  # characters of an abstract that tell what became of the paper
 _LONGEST_STUB = 400  # bytes; few titles are longer
 _ADDRESS = r"(?:https?://|www\.)\S+"
 _NO_SPACES = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
@@ -58,7 +59,7 @@ _TEMPLATE = "|".join(
         r"(?:is to be|should be|should (?:briefly )?summarize|(?:text )?goes here)\b",
         r"(?i)^\W*(?:add|enter|insert|paste|place|put|type|write)"
         r" (?:the |your |an )?abstract (?:text )?here\b",
-        r"(?i)^\W*this is (?:a|an|the) (?:dummy|example|placeholder|sample) (?:abstract|text)\b",
+        r"(?i)^\W*this is an? (?:dummy|example|placeholder|sample) (?:abstract|text)\b",
         r"(?i)^\W*this document (?:is a model and|provides a basic paper template)\b",
     )
 )
@@ -197,20 +198,29 @@ def status(titles: pl.Series, abstracts: pl.Series) -> pl.Series:
     that a paper about retractions stays. A stub's abstract is a template, an address, its title
     once more, or a few words that say nothing.
     """
-    frame = pl.DataFrame({"title": titles, "abstract": abstracts})
-    title, abstract = pl.col("title"), pl.col("abstract")
-    in_title = title.str.contains(_TITLE_MARKER).fill_null(False)
-    in_abstract = abstract.str.contains(_ABSTRACT_MARKER).fill_null(False)
-    start = pl.when(in_title).then(title).otherwise(abstract.str.slice(0, 200))
-    said = (pl.when(start.str.contains(r"(?i)retract")).then(pl.lit("retracted"))).otherwise(
-        pl.lit("withdrawn")
+    beginnings = abstracts.str.head(_BEGINNING)
+    in_title = titles.str.contains(_NOTICE_SIGN).fill_null(False)
+    rows = in_title.arg_true()
+    in_title = in_title.scatter(rows, titles.gather(rows).str.contains(_TITLE_MARKER))
+    in_abstract = beginnings.str.contains(_ABSTRACT_MARKER).fill_null(False)
+    template = beginnings.str.contains(_TEMPLATE).fill_null(False)
+    saying = titles.zip_with(in_title, beginnings)
+    frame = pl.DataFrame(
+        {
+            "taken_back": in_title | in_abstract,
+            "retracted": saying.str.contains("(?i)retract"),
+            "missing": abstracts.is_null(),
+            "stub": _is_stub(titles, abstracts) | template,
+        }
     )
     return frame.select(
-        pl.when(in_title | in_abstract)
-        .then(said)
-        .when(abstract.is_null())
+        pl.when(pl.col("taken_back") & pl.col("retracted"))
+        .then(pl.lit("retracted"))
+        .when("taken_back")
+        .then(pl.lit("withdrawn"))
+        .when("missing")
         .then(pl.lit("title_only"))
-        .when(_is_stub(titles, abstracts))
+        .when("stub")
         .then(pl.lit("stub"))
         .otherwise(pl.lit("ok"))
         .alias("status")
@@ -218,14 +228,12 @@ def status(titles: pl.Series, abstracts: pl.Series) -> pl.Series:
 
 
 def _is_stub(titles: pl.Series, abstracts: pl.Series) -> pl.Series:
-    template = abstracts.str.contains(_TEMPLATE).fill_null(False)
-    rows = (abstracts.str.len_bytes() < _LONGEST_STUB).fill_null(False).arg_true()
+    stub = (abstracts.str.len_bytes() < _LONGEST_STUB).fill_null(False)
+    rows = stub.arg_true()
     if not len(rows):
-        return template
+        return stub
     titles, short = titles.gather(rows), abstracts.gather(rows)
     words = short.str.replace_all(_ADDRESS, "").str.count_matches(_WORD)
     cut = (short.str.len_bytes() < 60) & ~short.str.contains(r"[.!?。]\W*$")
     again = (title_key(titles) == title_key(short)).fill_null(False)
-    return template.scatter(
-        rows, template.gather(rows) | (words < 5) | ((words < 10) & cut) | again
-    )
+    return stub.scatter(rows, (words < 5) | ((words < 10) & cut) | again)
