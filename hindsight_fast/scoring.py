@@ -345,7 +345,7 @@ def _damage(pool: Pool) -> Generator[None]:
 
 
 def _check_same_space(pool: Pool, encoder: TextEncoder) -> None:
-    """Vectors of different weights or text rules never meet: their cosines mean nothing."""
+    """Vectors of different weights, or of text rules far apart, never meet: it means nothing."""
     if encoder.fingerprint != pool.encoder_fingerprint:
         raise EncoderError(
             f"the pool's vectors were made by {pool.encoder}@{pool.encoder_fingerprint[:8]}, this "
