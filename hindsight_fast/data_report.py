@@ -103,24 +103,43 @@ def examine(store: Store) -> DataReport:
 
 def _tallies(store: Store, values: Mapping[str, Counter[str]]) -> Iterator[Tally]:
     yield Tally("Papers by year", _in_order(values["year"], str))
-    venue = values["venue"]
-    named = pl.Series("venue", list(venue), dtype=pl.String)
-    listed = set(named.filter(venues.is_known(named, store.venues)))
-    others = {name: count for name, count in venue.items() if name not in listed | {_UNKNOWN}}
+    groups = _by_what_they_name(store, values["venue"])
+    yield Tally("Papers by venue", _first(groups["known"]) | _sums(groups), "main tracks")
     yield Tally(
-        "Papers by venue",
-        _first({name: count for name, count in venue.items() if name not in others}),
-        f"{len(listed):,} venues of the table; workshops, Findings and submissions are not theirs",
-    )
-    yield Tally(
-        "Venue names that the table lacks",
-        _first(others),
-        f"{len(others):,} names of {sum(others.values()):,} papers, preprint servers among them; "
-        "`hindsight-fast venues check` lists them with the nearest known name",
+        "Names of venues that are not known",
+        _first(groups["not known"]),
+        f"{len(groups['not known']):,} names; `hindsight-fast venues check` lists them with the "
+        "nearest known name",
     )
     for name, (title, note) in _TITLES.items():
         yield Tally(title, _first(values[name]), note)
     yield Tally("Citations", _in_order(values["citations"], _lower))
+
+
+def _by_what_they_name(store: Store, counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Counts of venue names, by what a name says."""
+    names = pl.Series("venue", list(counts), dtype=pl.String)
+    table = store.venues
+    tests = {
+        "known": venues.is_known(names, table),
+        "preprint servers": venues.is_preprint(names, table),
+        "submissions, rejected ones among them": venues.is_undecided(names, table),
+        "workshops, Findings, demos and the like": venues.is_side_event(names, table),
+        "no venue": names == _UNKNOWN,
+    }
+    groups: dict[str, dict[str, int]] = {what: {} for what in (*tests, "not known")}
+    for row, name in enumerate(names):
+        what = next((what for what, holds in tests.items() if holds[row]), "not known")
+        groups[what][name] = counts[name]
+    return groups
+
+
+def _sums(groups: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    return {
+        f"({what})": sum(group.values())
+        for what, group in groups.items()
+        if group and what != "known"
+    }
 
 
 _TITLES = {
@@ -156,7 +175,7 @@ _VALUES = {
     "venue": pl.col("venue").fill_null(_UNKNOWN),
     "topics": pl.col("topics").explode().drop_nulls(),
     "citations": _band().drop_nulls(),
-    "citations_source": pl.col("citations_source").drop_nulls(),
+    "citations_source": pl.when(pl.col("citations").is_not_null()).then("citations_source"),
 } | {name: pl.col(name).fill_null(_UNKNOWN) for name in _TITLES if name not in _SOME}
 _READ = sorted({*_KNOWN, *_TITLES, "venue", "date", "citations"})
 

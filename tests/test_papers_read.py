@@ -247,7 +247,7 @@ def test_max_bad(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="1 of 3"):
         read_papers([one_bad], max_bad=0)
     only_bad = lines(tmp_path / "c.jsonl", '{"title": ""}')
-    with pytest.raises(DataError, match="1 of 1"):
+    with pytest.raises(DataError, match="none of 1"):
         read_papers([only_bad], max_bad=1)
 
 

@@ -202,7 +202,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "cut.json": (b'[{"title": "a"}, {"ti', "not whole JSON"),
     "none.json": (b'{"papers": []}', "holds no record"),
     "deep.json": (b"[" * 100_000, "nested too deeply"),
-    "number.json": (b"[1]", "1 of 1 records"),
+    "number.json": (b"[1]", "none of 1 records"),
     "cut.jsonl.gz": (gzip.compress(b'{"title": "a b"}\n' * 999)[:-9], "cut short"),
     "cut.jsonl.zst": (zstandard.compress(b'{"title": "a b"}\n' * 999)[:-9], "cut short"),
     "damaged.csv.gz": (b"\x1f\x8b" + b"x" * 50, "damaged"),

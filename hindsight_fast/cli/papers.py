@@ -21,12 +21,15 @@ Conditions = Annotated[
     list[str] | None,
     typer.Option(
         "--where",
-        help="SQL condition on a paper's columns, such as \"kind <> 'survey'\"; several must all "
-        "hold.",
+        help="SQL condition on a paper's columns, such as \"kind <> 'survey'\" or \"date >= date "
+        "'2023-06-01'\"; several must all hold.",
     ),
 ]
 Topics = Annotated[
-    list[str] | None, typer.Option("--topic", help="Papers of this topic (or another named).")
+    list[str] | None,
+    typer.Option(
+        "--topic", help="Only papers of this topic (or another named) of build's --topics."
+    ),
 ]
 
 
@@ -36,7 +39,14 @@ def build(
     ] = None,
     *,
     out: Annotated[Path, typer.Option("--out", help="The store to make.")],
-    form: Annotated[str, typer.Option("--format", help="auto, or a reader's name.")] = "auto",
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="auto, s2_bulk, s2_graph, openalex, arxiv_snapshot, arxiv_atom, "
+            "acl_anthology, paperlists, bibtex or own.",
+        ),
+    ] = "auto",
     mapping: Annotated[
         list[str] | None, typer.Option("--map", help="ours=theirs: a column under another name.")
     ] = None,
@@ -59,7 +69,11 @@ def build(
     topic: Topics = None,
     topics: Annotated[
         Path | None,
-        typer.Option("--topics", help="File of named topics (TOML); default: ten of AI, ours."),
+        typer.Option(
+            "--topics",
+            help="File of named topics (TOML) in place of the ten of AI that ship; a paper keeps "
+            "the names of those that it has.",
+        ),
     ] = None,
     dates: Annotated[
         list[Path] | None,
@@ -108,13 +122,14 @@ def build(
 
     Example: hindsight-fast build proceedings.jsonl --dates arxiv-metadata.json --out store
     """
+    from hindsight_fast.errors import UsageError
     from hindsight_fast.papers import Options, gather
     from hindsight_fast.papers import topics as known_topics
     from hindsight_fast.papers import venues as known_venues
     from hindsight_fast.papers.choosing import Where, check_topics
     from hindsight_fast.papers.options import Old
     from hindsight_fast.storage import working_folder
-    from hindsight_fast.store import Store, build_store, is_store_there
+    from hindsight_fast.store import Store, build_store, is_store_there, topics_of
 
     began = time.monotonic()
     model = None if encoder is None else load(encoder, device, threads)
@@ -122,6 +137,11 @@ def build(
     check_topics(topic or (), [one.name for one in tagged])
     table = known_venues.load(venues)
     old = None if reuse is None else Store.open(reuse)
+    if old is not None and (lost := topics_of(old) - {one.name for one in tagged}):
+        raise UsageError(
+            f"papers of {reuse} have topics that this build does not know: "
+            f"{', '.join(sorted(lost))}; give the same --topics"
+        )
     place = Path(os.path.realpath(out))  # a name, even where `out` is "." or a link
     if is_store_there(place, overwrite=overwrite) and not overwrite:
         console.note(
@@ -256,7 +276,7 @@ def pool(
         "seconds": seconds,
     }
     console.finish(
-        as_json, summary, f"made {out}: {made.n_papers:,} papers in the window; {seconds:.1f} s"
+        as_json, summary, f"made {out}: a pool of {made.n_papers:,} papers; {seconds:.1f} s"
     )
 
 
@@ -294,16 +314,20 @@ def coverage_lines(covered: dict[str, Any]) -> list[str]:
     ]
     if "c" in covered:  # pools of format 1 say it by the recipe's name alone
         lines.append(f"citations count as {covered['c']}")
-    if top is not None:
+    if not n:
+        lines.append("warning: the pool holds no paper; every idea will score 0")
+    by_count = covered.get("by_count", True)
+    if top is not None and by_count:
         lines.append(
             f"citations: median {cited['p50']:,}, 99th percentile {cited['p99']:,}; the maximum, "
             f"{cited['max']:,}, is set by {top['title']!r} ({top['id']}), which alone spans "
             f"{share(top['share_of_range'], 1)} of the range"
         )
     lines += [
-        f"outlier: {one['title']!r} ({one['id']}) with {one['citations']:,} citations; to the next "
-        f"below it are {share(one['share_of_range'], 1)} of the range"
+        f"next: {one['title']!r} ({one['id']}) with {one['citations']:,} citations; from the one "
+        f"below to it is {share(one['share_of_range'], 1)} of the range"
         for one in covered.get("outliers", [])[1:]
+        if by_count
     ]
     if len(covered["sources"]) > 1:
         sources = ", ".join(f"{name} ({count:,})" for name, count in covered["sources"].items())
@@ -359,12 +383,22 @@ def _build_lines(table: "Gathered") -> list[str]:
     for key, meaning in (
         ("n_title_only", "have no abstract, and stay out of pools"),
         ("n_undated", "have no date, and stay out of pools"),
+        ("n_stub", "have a stub for an abstract, and stay out of pools"),
         ("n_retracted", "are retracted, and stay out of pools"),
         ("n_withdrawn", "are withdrawn, and stay out of pools"),
-        ("ids_suffixed", "shared an id with another paper, and have a suffix"),
+        ("ids_suffixed", "shared an id with another paper: both have a suffix, as in ID~1a2b3c"),
+        ("s2_abstracts_unknown", "have an abstract in the shards, but no record of their own"),
     ):
         if counts.get(key):
-            lines.append(f"{counts[key]:,} papers {meaning}")
+            lines.append(f"papers that {meaning}: {counts[key]:,}")
+    if counts.get("n_dates"):
+        lines.append(
+            f"records of --dates files, which tell dates and are no papers: {counts['n_dates']:,}"
+        )
+    if counts.get("unused_embeddings"):
+        lines.append("shards of embeddings are for `embed --from-vectors`")
+    if not counts["n_papers"]:
+        lines.append("warning: the store holds no paper")
     malformed = {k.removeprefix("malformed_"): v for k, v in counts.items() if "malformed_" in k}
     told = [f"{value:,} of {name}" for name, value in malformed.items() if value]
     if told:

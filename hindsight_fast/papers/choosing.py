@@ -148,7 +148,7 @@ def _parse(condition: str) -> pl.Expr:
     unknown = [name for name in parsed.meta.root_names() if name not in PAPER_SCHEMA]
     if unknown:
         close = difflib.get_close_matches(unknown[0].lower(), PAPER_SCHEMA, 1)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        hint = f"; did you mean {close[0]}?" if close else "."
         raise UsageError(
             f"--where {condition!r}: papers have no column {unknown[0]!r}{hint} Texts stand in "
             f"single quotes; columns are: {', '.join(PAPER_SCHEMA)}"
@@ -172,7 +172,7 @@ def _tried(condition: str, parsed: pl.Expr, papers: pl.DataFrame) -> pl.Series:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise UsageError(
             f"--where {condition!r} can't be worked out: {_first(error)} (dates are written "
-            "date '2023-06-01', texts in single quotes)"
+            "date '2023-06-01', texts in single quotes, a topic array_contains(topics, 'NAME'))"
         ) from None
 
 
@@ -191,7 +191,6 @@ def check_topics(wanted: Sequence[str], known: Sequence[str]) -> None:
     for name in wanted:
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise UsageError(
-                f"no topic {name!r}{hint} There are: {', '.join(known) or 'none (see --topics)'}"
-            )
+            hint = f"; did you mean {close[0]!r}?" if close else "."
+            there = ", ".join(known) or "none (see build --topics)"
+            raise UsageError(f"no topic {name!r}{hint} Known to the papers are: {there}")

@@ -21,8 +21,8 @@ from hindsight_fast.papers.schema import PAPER_SCHEMA, REJECT_SCHEMA, Role
 from hindsight_fast.papers.sources import find_files
 from hindsight_fast.papers.units import Seen, naming, others, units_of, units_of_updates
 
-CHUNK_RECORDS: Final = 1 << 15
-CHUNK_BYTES: Final = 32 << 20
+CHUNK_RECORDS: Final = 1 << 16
+CHUNK_BYTES: Final = 80 << 20
 """Records are cleaned as soon as there are so many, or so much text: batches of many small files
 come together."""
 

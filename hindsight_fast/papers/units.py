@@ -220,7 +220,12 @@ class Seen:
                 f"expected are {', '.join(COLUMNS)}, or other names with --map title=THEIRS"
             )
         allowed = max(options.max_bad * n, 1 if options.max_bad else 0)
-        if not self._n_papers or rejects.height > allowed:
+        if not self._n_papers:
+            raise DataError(
+                f"{name}: none of {rejects.height} records is a paper; leave it out, or say what "
+                f"it is with --format or --map:\n{_shown(rejects, bool(more))}"
+            )
+        if rejects.height > allowed:
             raise DataError(
                 f"{name}: {rejects.height} of {n} records can't be used (allowed is a share of "
                 f"{options.max_bad:g}, see --max-bad):\n{_shown(rejects, bool(more))}"

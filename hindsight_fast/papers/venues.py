@@ -33,6 +33,7 @@ __all__ = [
     "is_preprint",
     "is_side_event",
     "is_top",
+    "is_undecided",
     "load",
     "month_held",
     "rank",

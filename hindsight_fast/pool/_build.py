@@ -21,7 +21,7 @@ from hindsight_fast.pool._coverage import FACTS, coverage
 from hindsight_fast.pool._read import IMPACT, KIND, Pool
 from hindsight_fast.pool._window import WindowConfig, nonzero_rows, outside, reasons
 from hindsight_fast.storage import create_array, existing, publish
-from hindsight_fast.store import Store, Vectors, columns_hash
+from hindsight_fast.store import Store, Vectors, columns_hash, topics_of
 
 if TYPE_CHECKING:
     from hindsight_fast.index import IndexConfig
@@ -91,7 +91,7 @@ def build_pool(
     where = where or Where()
     recipes.find(recipe)
     if where.topics:
-        check_topics(where.topics, _topics_in(store))
+        check_topics(where.topics, sorted(topics_of(store)))
     vectors = store.vectors(encoder)
     _check_encoded(store, vectors, window)
     defaults = ScoreConfig(k, vectors.theta if theta is None else theta)
@@ -128,11 +128,6 @@ def _check_encoded(store: Store, vectors: Vectors, window: WindowConfig) -> None
             f"and the window starts on {window.start}; run `hindsight-fast embed {store.path} "
             f"--encoder {vectors.encoder} --since {window.start}`, which keeps what is there"
         )
-
-
-def _topics_in(store: Store) -> list[str]:
-    named = store.papers(["topics"])["topics"].explode().drop_nulls().unique()
-    return sorted(named.to_list())
 
 
 def _identity(
@@ -192,6 +187,7 @@ def _members(
         "kept_out": {name: int(mask.sum()) for name, mask in kept_out.items()},
         "outside": outside(store, window),
         "c": recipes.find(recipe).formula,
+        "by_count": recipe in ("paper", "known"),
         "unknown_citations_are": "0" if recipes.find(recipe).unknown_is_zero else "left out",
     }
     return _Members(low, high, rows, impact.values >= 0, impact.values, covered)

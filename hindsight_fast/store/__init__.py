@@ -25,6 +25,7 @@ from hindsight_fast.store._read import (
     carried_folder,
     days,
     is_encoder_name,
+    topics_of,
 )
 from hindsight_fast.store._verify import UNIT_TOLERANCE, check_unit_rows, verify_store
 
@@ -44,5 +45,6 @@ __all__ = [
     "is_store_there",
     "remove_carried",
     "tally",
+    "topics_of",
     "verify_store",
 ]

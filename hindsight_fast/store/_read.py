@@ -283,6 +283,15 @@ class Store:
         return open_vectors(folder, self.content_id, self.n)
 
 
+def topics_of(store: Store) -> set[str]:
+    """Name the topics that papers of a store have."""
+    return {
+        name
+        for piece in store.pieces("topics")
+        for name in piece["topics"].explode().drop_nulls().unique()
+    }
+
+
 def read_rows(
     path: Path,
     schema: dict[str, pl.DataType],

@@ -8,12 +8,14 @@ each record, and what there is to tell of those that are merged, refused or in c
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import polars as pl
 
 from hindsight_fast.papers import conflicts
+from hindsight_fast.papers._ahead import ahead
 from hindsight_fast.papers.duplicates import Groups, find_groups
 from hindsight_fast.papers.gathering._keys import Keys
 from hindsight_fast.papers.gathering._limits import Limits
@@ -64,14 +66,15 @@ def gather(
     intake = Intake(sources, options, work)
     rejects = [pl.DataFrame(schema=REJECT_SCHEMA)]
 
-    def records() -> Iterator[pl.DataFrame]:
+    def records() -> Generator[pl.DataFrame]:
         for chunk in intake.chunks():
             rejects.append(chunk.rejects)
             yield chunk.papers
 
     papers = Papers(work / "papers", limits.batch_rows)
     keys = Keys(work / "keys", limits)
-    n_made = spill(records(), papers, keys, options.venues, limits)
+    with closing(ahead(records(), 1)) as cleaned:  # some are cleaned while others are written
+        n_made = spill(cleaned, papers, keys, options.venues, limits)
     groups = find_groups(keys.take)
     each = merge_groups(groups, papers, keys, options.venues, work / "bins", limits.bin_bytes)
     n_suffixed = tell_apart(papers, keys, options.venues)
