@@ -234,6 +234,6 @@ def _is_stub(titles: pl.Series, abstracts: pl.Series) -> pl.Series:
         return stub
     titles, short = titles.gather(rows), abstracts.gather(rows)
     words = short.str.replace_all(_ADDRESS, "").str.count_matches(_WORD)
-    cut = (short.str.len_bytes() < 60) & ~short.str.contains(r"[.!?。]\W*$")
+    cut = (short.str.len_bytes() < 100) & ~short.str.contains(r"[.!?。]\W*$")
     again = (title_key(titles) == title_key(short)).fill_null(False)
-    return stub.scatter(rows, (words < 5) | ((words < 10) & cut) | again)
+    return stub.scatter(rows, (words < 5) | ((words < 16) & cut) | again)
