@@ -192,7 +192,7 @@ def test_build_says_what_it_did_not_understand(home: Path, tmp_path: Path) -> No
     done = run(home, tmp_path, "build papers.jsonl --out store")
     assert done.returncode == 0, done.stderr
     assert "columns that mean nothing here: summary" in done.stdout
-    assert "5 papers have no abstract" in done.stdout
+    assert "papers that have no abstract, and stay out of pools: 5" in done.stdout
     assert "5 of citations" in done.stdout
 
 

@@ -77,6 +77,43 @@ def test_lines_are_read_as_the_slow_way_reads_them(tmp_path: Path, text: list[by
     assert fast(path) == slowly(text)
 
 
+@given(
+    st.lists(st.tuples(objects, edits), max_size=30),
+    st.booleans(),
+    st.integers(1, 200),
+    st.integers(1, 9),
+    st.integers(1, 300),
+    st.integers(4, 120),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_blocks_are_read_as_their_lines_one_by_one(
+    tmp_path: Path,
+    text: list[tuple[bytes, list[tuple[int, bytes]]]],
+    ended: bool,
+    block: int,
+    records: int,
+    size: int,
+    longest: int,
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\n".join(edited(line, changes) for line, changes in text) + b"\n" * ended)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streams, "_BLOCK", block)
+        patch.setattr(streams, "LONGEST_LINE", longest)
+        patch.setattr(tables, "BATCH_RECORDS", records)
+        patch.setattr(tables, "BATCH_BYTES", size)
+        found, expected = [], []
+        for limit, told in ((None, found), (10**9, expected)):
+            for some in typed.read(path, "jsonl", WANTED, limit):
+                assert 0 < len(some.records) + len(some.bad) <= records
+                told += [
+                    (n, repr((r.a, r.b))) for n, r in zip(some.numbers, some.records, strict=True)
+                ]
+                told += [(n, reason) for n, reason, _ in some.bad]
+    assert sorted(found) == sorted(expected)
+    assert len(found) <= len(text)
+
+
 def test_what_is_hard_in_lines(tmp_path: Path) -> None:
     text = [
         b'\xef\xbb\xbf{"a": 1, "a": 2}',
@@ -128,8 +165,9 @@ def test_records_of_answers_are_numbered_and_limited(
 def test_batches_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(f'{{"a": {n}}}\n' for n in range(20)))
-    for name, size, most in (("BATCH_RECORDS", 7, 7), ("BATCH_BYTES", 70, 9)):
+    for name, size, most in (("BATCH_RECORDS", 7, 7), ("BATCH_BYTES", 70, 8)):
         with monkeypatch.context() as patch:
+            patch.setattr(streams, "_BLOCK", 1)  # a line each
             patch.setattr(tables, name, size)
             taken = [len(some.records) for some in typed.read(path, "jsonl", NAMED, None)]
         assert sum(taken) == 20 and max(taken) == most

@@ -24,6 +24,8 @@ _PIECE = 1 << 10
 """Compressed bytes at a time: 4 of them may stand for a block of 128 KiB, so 32 MiB at most."""
 
 _BUFFER = 1 << 18
+_BLOCK = 1 << 20
+"""Bytes of lines that are looked at together."""
 
 # Several times as fast as the standard library's; its types say less than they know.
 _igzip: Any = igzip
@@ -145,3 +147,35 @@ def lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
             yield number, None
         number += 1
         line = read()
+
+
+def blocks(stream: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
+    """The same lines, many at a time: the number of the first, and all of them with their ends.
+
+    None stands for one line that is too long.
+    """
+    number, piece = 1, min(_BLOCK, LONGEST_LINE)
+    block = stream.read(piece).removeprefix(b"\xef\xbb\xbf")
+    while block:
+        if not block.endswith(b"\n"):
+            block += stream.readline(LONGEST_LINE)
+        last = block.rfind(b"\n", 0, -1) + 1
+        if len(block) - last - block.endswith(b"\n") < LONGEST_LINE:
+            yield number, block
+            number += block.count(b"\n")
+        else:
+            if last:
+                yield number, block[:last]
+                number += block.count(b"\n", 0, last)
+            while block and not block.endswith(b"\n"):
+                block = stream.readline(LONGEST_LINE)
+            yield number, None
+            number += 1
+        block = stream.read(piece)
+
+
+def split(number: int, block: bytes) -> Iterator[tuple[int, bytes]]:
+    """The numbered lines of a block, without their ends."""
+    for line in block.removesuffix(b"\n").split(b"\n"):
+        yield number, line.removesuffix(b"\r")
+        number += 1

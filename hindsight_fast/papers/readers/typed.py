@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 
 from hindsight_fast.papers.readers import lines, looks, streams, tables
 from hindsight_fast.papers.readers.columns import Bads, shown
@@ -21,6 +22,7 @@ from hindsight_fast.papers.text import without_surrogates
 
 T = TypeVar("T")
 
+_LINE_FEED, _OPENED, _CLOSED = b"\n{}"
 _NULL = "null: no record was found for it"
 _REFUSED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -86,6 +88,8 @@ def read(path: Path, form: str, wanted: Wanted[T], limit: int | None) -> Iterato
     with streams.open_bytes(path) as stream:
         if form == "json":
             fill = partial(reading.add_values, lines.document(path, stream))
+        elif limit is None:
+            fill = partial(reading.add_blocks, streams.blocks(stream))
         else:
             fill = partial(reading.add_lines, streams.lines(stream))
         while fill():
@@ -97,13 +101,15 @@ class _Reading(Generic[T]):
 
     def __init__(self, wanted: Wanted[T], limit: int | None) -> None:
         self._wanted = wanted
-        self._decode = msgspec.json.Decoder(wanted.record, dec_hook=wanted.made).decode
+        decoder = msgspec.json.Decoder(wanted.record, dec_hook=wanted.made)
+        self._decode, self._decode_lines = decoder.decode, decoder.decode_lines
         self._lists = [_list_decoder(name, wanted) for name in wanted.lists]
         self._left = limit
         self._numbers: list[int] = []
         self._records: list[T] = []
         self._bad: Bads = []
         self._taken = 0
+        self._split: Iterator[tuple[int, bytes]] = iter(())
 
     def _n(self) -> int:
         """How many records are waiting to be taken."""
@@ -123,25 +129,71 @@ class _Reading(Generic[T]):
         self._numbers, self._records, self._bad = [], [], []
         return some
 
+    def add_blocks(self, found: Iterator[tuple[int, bytes | None]]) -> bool:
+        """The same as `add_lines`, of whole blocks of lines."""
+        size = 0
+        while self._room() > 0 and size < tables.BATCH_BYTES:
+            left = next(self._split, None)
+            if left is not None:
+                self._add_line(*left)
+                size += len(left[1])
+                continue
+            number, block = next(found, (0, b""))
+            if block is None:
+                self._add_line(number, None)
+            elif not block:
+                break
+            elif (records := self._all_of(block)) is None or len(records) > self._room():
+                self._split = streams.split(number, block)
+            else:
+                self._numbers.extend(range(number, number + len(records)))
+                self._records += records
+                size += len(block)
+        return self._n() > 0
+
+    def _all_of(self, block: bytes) -> list[T] | None:
+        """The records of a block where each line is one, and good; else None.
+
+        Where every line begins and ends with a brace, no record goes over two of them: between
+        two braces inside of a record stands a comma. So as many records as lines are one each.
+        """
+        raw = np.frombuffer(block, np.uint8)
+        ends = np.flatnonzero(raw == _LINE_FEED)
+        if not block.endswith(b"\n"):
+            ends = np.append(ends, len(block))
+        starts = np.append(0, ends[:-1] + 1)
+        if not ((raw[starts] == _OPENED) & (raw[ends - 1] == _CLOSED)).all():
+            return None
+        try:
+            if not block.isascii():
+                block.decode()  # what is not wanted is not looked at
+            records = self._decode_lines(block)
+        except _REFUSED:
+            return None
+        return records if len(records) == len(ends) else None
+
     def add_lines(self, found: Iterator[tuple[int, bytes | None]]) -> bool:
         """Add lines until there are enough for a batch; False where there are no more."""
-        decode, numbers, records, bad = self._decode, self._numbers, self._records, self._bad
-        most, size = self._room(), 0
-        for number, line in found if most > 0 else ():
-            if line is None:
-                bad.append((number, lines.too_long().reason, ""))
-                continue
-            try:
-                if not line.isascii():
-                    line.decode()  # what is not wanted is not looked at
-                records.append(decode(line))
-                numbers.append(number)
-            except _REFUSED:
-                self._add_otherwise(number, 0, line, None)
-            size += len(line)
-            if len(records) + len(bad) >= most or size >= tables.BATCH_BYTES:
+        size = 0
+        while self._room() > 0 and size < tables.BATCH_BYTES:
+            number, line = next(found, (0, b""))
+            if not number:
                 break
+            self._add_line(number, line)
+            size += len(line or b"")
         return self._n() > 0
+
+    def _add_line(self, number: int, line: bytes | None) -> None:
+        if line is None:
+            self._bad.append((number, lines.too_long().reason, ""))
+            return
+        try:
+            if not line.isascii():
+                line.decode()  # what is not wanted is not looked at
+            self._records.append(self._decode(line))
+            self._numbers.append(number)
+        except _REFUSED:
+            self._add_otherwise(number, 0, line, None)
 
     def add_values(self, found: Iterator[tuple[bool, bytes]]) -> bool:
         """The same of the values of a document, whose records are numbered."""
