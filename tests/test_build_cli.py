@@ -93,7 +93,7 @@ def test_dates_conditions_and_topics(home: Path, tmp_path: Path) -> None:
 
 
 def of_s2(number: int, **facts: Any) -> dict[str, Any]:
-    return {
+    paper: dict[str, Any] = {
         "corpusid": number,
         "externalids": {"CorpusId": str(number), "ArXiv": None, "DOI": None, "ACL": None},
         "url": None, "title": f"Paper number {number} about something", "authors": [],
@@ -101,7 +101,8 @@ def of_s2(number: int, **facts: Any) -> dict[str, Any]:
         "citationcount": number, "influentialcitationcount": 0, "isopenaccess": False,
         "s2fieldsofstudy": None, "publicationtypes": None, "publicationdate": "2024-05-01",
         "journal": None, "updated": "2024-06-01T00:00:00Z",
-    } | facts  # fmt: skip
+    }  # fmt: skip
+    return paper | facts
 
 
 def of_abstracts(number: int) -> dict[str, Any]:

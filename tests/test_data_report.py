@@ -27,7 +27,7 @@ RECORDS = [
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    sources = []
+    sources = list[Path]()
     for number, some in enumerate((RECORDS[:1], RECORDS[1:])):
         path = tmp_path / f"part{number}.jsonl"
         path.write_text("".join(json.dumps(record) + "\n" for record in some))

@@ -102,7 +102,7 @@ def test_blocks_are_read_as_their_lines_one_by_one(
         patch.setattr(streams, "LONGEST_LINE", longest)
         patch.setattr(tables, "BATCH_RECORDS", records)
         patch.setattr(tables, "BATCH_BYTES", size)
-        found, expected = [], []
+        found, expected = list[tuple[int, str]](), list[tuple[int, str]]()
         for limit, told in ((None, found), (10**9, expected)):
             for some in typed.read(path, "jsonl", WANTED, limit):
                 assert 0 < len(some.records) + len(some.bad) <= records
