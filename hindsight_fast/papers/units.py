@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -14,13 +14,10 @@ from numpy.typing import NDArray
 from hindsight_fast.errors import DataError
 from hindsight_fast.papers import answers, readers, s2_bulk
 from hindsight_fast.papers.options import COLUMNS, Options
-from hindsight_fast.papers.readers import Batch, s2_graph, streams
+from hindsight_fast.papers.readers import S2_BULK, Batch, s2_graph, streams
 from hindsight_fast.papers.readers.s2_shards import s2_dataset
 from hindsight_fast.papers.records import clean
 from hindsight_fast.papers.schema import REJECT_SCHEMA, Role
-
-S2_BULK: Final = "s2_bulk"
-"""What ``--format`` calls shards of Semantic Scholar's bulk datasets."""
 
 _SHOWN = 5
 
