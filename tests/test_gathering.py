@@ -36,7 +36,10 @@ def some(rng: random.Random, source: str) -> dict[str, Any]:
     number = rng.randrange(12)
     row: dict[str, Any] = {
         "id": rng.choice([None, f"p{rng.randrange(9)}", f"{source}{rng.randrange(99)}"]),
-        "title": rng.choice(["Preface", f"On thing {number}", f"On Thing {number}!", "?!", None]),
+        "title": rng.choice(
+            ["Preface", f"On thing {number}", f"On Thing {number}!", "?!", None]
+            + [f"On thing {number % 4}, and all that can be said of it"] * 2
+        ),
         "abstract": rng.choice([None, f"We look at {number}.", f"Longer: we look at {number}."]),
         "authors": rng.choice([None, ["Ada Bee"], ["Bee, A.", "C D"], ["Ed Eff"]]),
         "venue": rng.choice([None, "ICLR 2024", "arXiv", "A Journal"]),

@@ -54,6 +54,13 @@ def merge(*rows: dict[str, Any]) -> pl.DataFrame:
     return merge_all(*rows).papers
 
 
+LONG = "A study of many things, and of some more of them"
+
+
+def of_bee(id: str, year: int | None, **facts: Any) -> dict[str, Any]:
+    return record(id, year, **({"title": LONG, "authors": ["Ada Bee"]} | facts))
+
+
 PREPRINT: dict[str, Any] = {"venue": "arXiv", "arxiv_id": "2301.00001"}
 ONE: dict[str, tuple[dict[str, Any], ...]] = {
     "title, same year": (record("a"), record("b")),
@@ -80,6 +87,17 @@ ONE: dict[str, tuple[dict[str, Any], ...]] = {
         record("b", 2024, abstract="Same."),
     ),
     "one without authors": (record("a", authors=["Ada Bee"]), record("b")),
+    "long title and first author, whatever the years": (of_bee("a", 2015), of_bee("b", 2024)),
+    "long title and first author, in few letters": (
+        of_bee("a", 2015, title="大規模言語モデルの評価方法"),
+        of_bee("b", 2024, title="大規模言語モデルの評価方法"),
+    ),
+    "long title and first author, one more near each": (
+        of_bee("a", 2015),
+        record("b", 2016, title=LONG),
+        of_bee("c", 2024),
+        record("d", 2024, title=LONG),
+    ),
 }
 TWO: dict[str, tuple[dict[str, Any], ...]] = {
     "titles that differ in a sign": (
@@ -112,6 +130,19 @@ TWO: dict[str, tuple[dict[str, Any], ...]] = {
     "no letter in the title": (record("a", title="?!"), record("b", title="?!")),
     "other first author": (record("a", authors=["Ada Bee"]), record("b", authors=["Ed Eff"])),
     "one id, two papers": (record("a"), record("a", title="Something else")),
+    "short title, years apart": (
+        of_bee("a", 2015, title="Large language models"),
+        of_bee("b", 2024, title="Large language models"),
+    ),
+    "long title, years apart, one first author known": (
+        of_bee("a", 2015),
+        record("b", 2024, title=LONG),
+    ),
+    "long title, years apart, other first author": (
+        of_bee("a", 2015),
+        of_bee("b", 2024, authors=["Ed Eff"]),
+    ),
+    "long title and first author, no year": (of_bee("a", None), of_bee("b", 2024)),
 }
 
 
@@ -127,6 +158,24 @@ def test_two_papers(rows: tuple[dict[str, Any], ...]) -> None:
 
 def test_a_title_that_returns_every_year_does_not_chain() -> None:
     assert merge(*(record(f"r{year}", year) for year in range(2015, 2023))).height == 4
+
+
+def test_a_title_that_comes_back_again_and_again_is_a_report() -> None:
+    assert merge(*(of_bee(f"r{year}", year) for year in (2015, 2018, 2024))).height == 3
+    two = [of_bee("a", 2015), of_bee("b", 2024), of_bee("c", 2015, authors=["Ed Eff"])]
+    assert merge(*two, of_bee("d", 2024, authors=["Ed Eff"])).height == 2
+    assert merge(*two[:2], two[2] | {"year": 2019, "date": date(2019, 1, 1)}).height == 2
+
+
+def test_a_witness_of_the_same_author_tells_of_years_before() -> None:
+    kept = of_bee("a", 2024)
+    seen = of_bee("b", 2020, role=Role.DATED, **PREPRINT | {"arxiv_id": "2001.00001"})
+    (paper,) = merge(kept, seen).to_dicts()
+    assert (paper["year"], paper["date"], paper["arxiv_id"]) == (
+        2024,
+        date(2020, 1, 1),
+        "2001.00001",
+    )
 
 
 def test_the_order_of_records_does_not_matter() -> None:
