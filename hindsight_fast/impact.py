@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hindsight_fast.errors import UsageError
+from hindsight_fast.papers.citations import counted_on
 
 NOT_ELIGIBLE = np.float32(-1)
 CITATION_WEIGHT = 0.6
@@ -174,9 +175,9 @@ def citations_within(papers: pl.DataFrame, months: int) -> Floats:
     """Estimate how often each paper was cited in its first months, from counts by year or month.
 
     The citations of a year (month) are taken to be spread evenly over its days from the paper's
-    date on, and up to the day on which they were counted; all of them count where the year
-    (month) ends before the paper's date. Unknown where the paper is dated by no more than a
-    year, counts by time are not known, or they end before its first `months` do.
+    date on, and up to the day on which they were counted (see `papers.citations`); all of them
+    count where the year (month) ends before the paper's date. Unknown where the paper is dated by
+    no more than a year, counts by time are not known, or they end before its first `months` do.
 
     Parameters
     ----------
@@ -198,8 +199,8 @@ def citations_within(papers: pl.DataFrame, months: int) -> Floats:
         .select("date", "date_precision", "citations_dated", "citations_as_of")
         .with_row_index("row")
         .filter(pl.col("date_precision").is_in(("day", "month")))
-        .with_columns(until=date.dt.offset_by(f"{months}mo"))
-        .filter(pl.col("until") <= pl.col("citations_as_of"))
+        .with_columns(counted_on(), until=date.dt.offset_by(f"{months}mo"))
+        .filter(pl.col("until") <= pl.col("counted_on"))
         .with_columns(token=pl.col("citations_dated").str.split(" "))
         .filter(pl.col("token").list.first().str.slice(0, 4).cast(pl.Int32, strict=False) <= year)
         .explode("token")
@@ -216,7 +217,7 @@ def citations_within(papers: pl.DataFrame, months: int) -> Floats:
             .otherwise(start.dt.offset_by("1y"))
         )
         # Nothing was counted after the day of counting, nor, it is taken, cited before the date.
-        .with_columns(end=pl.min_horizontal(end, pl.col("citations_as_of").dt.offset_by("1d")))
+        .with_columns(end=pl.min_horizontal(end, pl.col("counted_on").dt.offset_by("1d")))
         .with_columns(low=pl.max_horizontal(start, date))
     )
     inside = (pl.min_horizontal(end, "until") - pl.col("low")).dt.total_days().clip(0)

@@ -59,7 +59,14 @@ def _month_of(paper: Mapping[str, Any]) -> tuple[int, int, bool]:
 def citations_within(paper: Mapping[str, Any], months: int) -> float | None:
     """Citations in the first months of a paper, a day at a time."""
     date, counted, dated = paper["date"], paper["citations_as_of"], paper["citations_dated"]
-    if paper["date_precision"] == "year" or counted is None or not dated:
+    if paper["date_precision"] == "year" or not dated:
+        return None
+    *tokens, last = dated.split()
+    if last.startswith("@"):
+        counted = dt.date.fromisoformat(last[1:])
+    else:
+        tokens.append(last)
+    if counted is None:
         return None
     month = date.month - 1 + months
     year, month = date.year + month // 12, month % 12 + 1
@@ -68,7 +75,7 @@ def citations_within(paper: Mapping[str, Any], months: int) -> float | None:
     if until > counted or int(dated[:4]) > date.year:
         return None
     total = 0.0
-    for token in dated.split():
+    for token in tokens:
         when, number = token.split(":")
         first = dt.date.fromisoformat(f"{when}-01" if "-" in when else f"{when}-01-01")
         last = dt.date(first.year, 12, 31)

@@ -70,12 +70,15 @@ tokens = st.lists(
         f"{year}-{month:02}:{n}" if month else f"{year}:{n}" for year, month, n in sorted(each)
     )
 )
+days_named = st.dates(dt.date(2022, 1, 1), dt.date(2026, 6, 1)).map(" @{}".format)
 facts = st.fixed_dictionaries(
     {
         "citations": st.none() | st.integers(0, 30),
         "date": st.dates(dt.date(2019, 11, 1), dt.date(2025, 6, 30)),
         "date_precision": st.sampled_from(["day", "month", "year"]),
-        "citations_dated": st.none() | tokens,
+        "citations_dated": st.none()
+        | tokens
+        | st.builds(str.__add__, tokens.filter(bool), days_named),
         "citations_as_of": st.none() | st.dates(dt.date(2022, 1, 1), dt.date(2026, 6, 1)),
     }
 )
@@ -107,6 +110,8 @@ def test_citations_of_the_first_months() -> None:
         "2015:0 2022:2 2023-06:1": 3,  # cited before it was dated
         "2015:0": 0,
         "2024:5": np.nan,  # not counted from the beginning
+        "2015:0 2024:20 @2024-08-01": 20 * 182 / 214,  # of the year's first 214 days
+        "2015:0 2024:20 @2024-06-30": np.nan,  # ended before the 12 months did
         None: np.nan,
     }
     rows = [row | {"citations_dated": dated} for dated in cases]

@@ -289,17 +289,38 @@ def test_the_count_and_its_source_stay_together() -> None:
     assert (paper["id"], paper["citations"], paper["citations_source"]) == ("b", 9, None)
 
 
-def test_dated_counts_are_of_the_day_of_the_count() -> None:
+def test_dated_counts_are_of_the_day_of_the_count_or_name_theirs() -> None:
     """Else 12 months would be taken for over, of which the dated counts tell three."""
     first, later = date(2024, 1, 1), date(2025, 1, 1)
     dated: dict[str, Any] = {"citations": 5, "citations_as_of": first, "citations_dated": "2023:5"}
-    for day, expected in ((first, "2023:5"), (later, None), (None, None)):
-        (paper,) = merge(
-            record("a", citations=9, citations_as_of=day), record("b", **dated)
-        ).to_dicts()
+    own_day = "2023:5 @2024-01-01"
+    for day, expected in ((first, "2023:5"), (later, own_day), (None, own_day)):
+        one: dict[str, Any] = {"citations": 9, "citations_as_of": day}
+        (paper,) = merge(record("a", **one), record("b", **dated)).to_dicts()
         assert (paper["citations"], paper["citations_dated"]) == (9, expected)
+        # Once more, as a paper of an older store.
+        old = record("z", role=Role.OLD, **one, citations_dated=expected)
+        (paper,) = merge(old, record("b", citations=3, citations_as_of=first)).to_dicts()
+        assert (paper["citations"], paper["citations_dated"]) == (9, expected)
+        (paper,) = merge(old, record("b", citations=10, citations_as_of=first)).to_dicts()
+        assert (paper["citations"], paper["citations_dated"]) == (10, "2023:5")
     (paper,) = merge(record("a"), record("b", **dated)).to_dicts()
     assert (paper["citations"], paper["citations_dated"]) == (5, "2023:5")
+    (paper,) = merge(record("a"), record("b", **dated | {"citations": None})).to_dicts()
+    assert (paper["citations"], paper["citations_dated"]) == (None, own_day)
+
+
+def test_dated_counts_of_the_same_day_come_first() -> None:
+    day, other = date(2025, 1, 1), date(2025, 2, 1)
+    rows = [
+        record("a", citations=9, citations_as_of=day),
+        record("b", citations=8, citations_as_of=other, citations_dated="2023:8"),
+        record("c", citations=7, citations_as_of=day, citations_dated="2023:7"),
+        record("d", citations=9, citations_dated="2023:9"),  # till when, nobody knows
+    ]
+    assert merge(*rows)["citations_dated"].to_list() == ["2023:7"]
+    assert merge(rows[0], rows[1], rows[3])["citations_dated"].to_list() == ["2023:8 @2025-02-01"]
+    assert merge(rows[0], rows[3])["citations_dated"].to_list() == [None]
 
 
 @pytest.mark.parametrize(

@@ -146,12 +146,11 @@ class Pick:
         places = pl.Series(rows - self._starts, dtype=pl.Int32)
         return places.set(values.is_null(), None)
 
-    def same(self, name: str, rows: NDArray[np.int64]) -> pl.Expr:
-        """Of which records a column holds what it does in the one chosen; of all if none is."""
+    def as_chosen(self, name: str, of_chosen: str, rows: NDArray[np.int64]) -> pl.Expr:
+        """Of which records a column holds what another does in the one chosen, null if none is."""
         sizes = np.diff(self._starts, append=self._ranked.height)
-        chosen = self.values(name, rows).gather(np.repeat(np.arange(len(rows)), sizes))
-        none = pl.Series(np.repeat(rows < 0, sizes), dtype=pl.Boolean)
-        return pl.lit(self._ranked[name].eq_missing(chosen) | none)
+        chosen = self.values(of_chosen, rows).gather(np.repeat(np.arange(len(rows)), sizes))
+        return pl.lit(self._ranked[name].eq_missing(chosen))
 
     def summed(self, name: str) -> pl.Series:
         """Sum a column over the records of each group, witnesses left out."""

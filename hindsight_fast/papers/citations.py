@@ -1,4 +1,8 @@
-"""Citation counts as people write them: a count, unknown, or malformed (then unknown too)."""
+"""Citation counts as people write them: a count, unknown, or malformed (then unknown too).
+
+Counts by the year or month of citing (``2015:0 2023:5 2024-03:12``) end on the day of the whole
+count, or on one that they name last: ``2023:5 @2025-03-01``.
+"""
 
 import polars as pl
 
@@ -26,3 +30,31 @@ def parse(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     counts = stripped.str.extract(_COUNT, 1).cast(pl.Int64)
     unknown = stripped.str.contains(_UNKNOWN).fill_null(True)
     return counts.alias(texts.name), counts.is_null() & ~unknown
+
+
+_DAY = r" @([0-9]{4}-[0-9]{2}-[0-9]{2})$"
+
+
+def counted_on() -> pl.Expr:
+    """Tell until when ``citations_dated`` counts, where the whole was counted ``citations_as_of``.
+
+    Returns
+    -------
+    polars.Expr
+        ``counted_on`` (Date), null where that is not known.
+    """
+    own = pl.col("citations_dated").str.extract(_DAY).str.to_date("%Y-%m-%d", strict=False)
+    return pl.coalesce(own, "citations_as_of").alias("counted_on")
+
+
+def of_day(dated: pl.Series, counted_on: pl.Series, as_of: pl.Series) -> pl.Series:
+    """Make dated counts name the day that they end on, where that is not the whole count's.
+
+    Parameters
+    ----------
+    dated : polars.Series of String
+    counted_on, as_of : polars.Series of Date
+    """
+    plain = dated.str.replace(_DAY, "")
+    told = plain + " @" + counted_on.cast(pl.String)
+    return plain.zip_with(counted_on.eq_missing(as_of), told)

@@ -1,12 +1,13 @@
 """Records of one paper to the one paper, and which record each of its values comes from.
 
 The paper's date is chosen by `dates.choose`; its citations are the largest count of one record,
-with that record's source and day, never a sum; its dated counts are of that day too, or unknown;
-its venue is the one that says most (`venues.rank`), but no conference whose Findings another record
-names; its abstract the longest, a stub only where there is no other; it was revised when the last
-of the records says so; all else comes from the best record (DOI, venue, arXiv id, citations, then
-the smaller id), gaps filled from the next best. A retraction of one record retracts all. A witness
-(`Role`) gives its date, its retraction and, where no record has one, its DOI and arXiv id.
+with that record's source and day, never a sum; its dated counts are of that day if any are, else
+they say of which (``@2025-03-01``); its venue is the one
+that says most (`venues.rank`), but no conference whose Findings another record names; its abstract
+the longest, a stub only where there is no other; it was revised when the last of the records says
+so; all else comes from the best record (DOI, venue, arXiv id, citations, then the smaller id), gaps
+filled from the next best. A retraction of one record retracts all. A witness (`Role`) gives its
+date, its retraction and, where no record has one, its DOI and arXiv id.
 
 The id of a paper of an older store stays. Where a newer record has its id or corpus id, the rest
 of the old paper fills gaps only.
@@ -17,8 +18,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from hindsight_fast.papers import conflicts, duplicates, identifiers
+from hindsight_fast.papers import citations, conflicts, duplicates, identifiers
 from hindsight_fast.papers.choices import (
     IS_RECORD,
     Pick,
@@ -267,12 +269,11 @@ def one_each(records: pl.DataFrame, table: Table) -> Each:
     Each
     """
     ranked = best_first(records.filter(IS_RECORD.any().over("group")), table)
-    ranked = with_chosen_date(ranked)
+    ranked = with_chosen_date(ranked).with_columns(citations.counted_on())
     pick = Pick(ranked)
     known = {name: IS_RECORD & pl.col(name).is_not_null() for name in PAPER_SCHEMA}
     named = pick.first(pl.col("role") == Role.OLD, IS_RECORD)
     cited = pick.top(known["citations"], "citations", "citations_as_of")
-    counted = pick.same("citations_as_of", cited)
     dated = pick.first(pl.col("dated"))
     at = {name: pick.first(expression) for name, expression in known.items()} | {
         "id": named,
@@ -286,7 +287,7 @@ def one_each(records: pl.DataFrame, table: Table) -> Each:
         "citations": cited,
         "citations_source": cited,
         "citations_as_of": cited,
-        "citations_dated": pick.top(known["citations_dated"] & counted, "citations"),
+        "citations_dated": _counts_by_time(pick, known["citations_dated"], cited),
         "doi": pick.first(pl.col("doi").is_not_null()),
         "arxiv_id": pick.first(pl.col("arxiv_id").is_not_null()),
         "topics": pick.top(known["topics"], "n_topics"),
@@ -294,6 +295,11 @@ def one_each(records: pl.DataFrame, table: Table) -> Each:
     }
     values = {name: pick.values(name, at[name]) for name in PAPER_SCHEMA}
     values["n_records"] = pick.summed("n_records")
+    values["citations_dated"] = citations.of_day(
+        values["citations_dated"],
+        pick.values("counted_on", at["citations_dated"]),
+        values["citations_as_of"],
+    )
     of_id = {
         "group": pick.values("group", named),
         "identity": pick.values("identity", named),
@@ -302,7 +308,7 @@ def one_each(records: pl.DataFrame, table: Table) -> Each:
     ranks = {
         name: pick.ranks(at[name], values[name]) for name in MERGE_SCHEMA if name in PAPER_SCHEMA
     }
-    told = ranked.filter(IS_RECORD & pl.col("fresh"))
+    fresh = ranked.filter(IS_RECORD & pl.col("fresh"))
     written = pl.concat_str("source", "id", separator=" ", ignore_nulls=True)
     written = pl.when(IS_RECORD).then(written).otherwise("[" + written + "]")
     old_id = pl.when(pl.col("role") == Role.OLD).then("id")
@@ -310,5 +316,12 @@ def one_each(records: pl.DataFrame, table: Table) -> Each:
     return Each(
         pl.DataFrame(of_id | values, schema=NAMED | PAPER_SCHEMA),
         names.with_columns(**{name: rank for name, rank in ranks.items() if name != "id"}),
-        pl.concat([conflicts.titles_apart(told), conflicts.counts_apart(told)]),
+        pl.concat([conflicts.titles_apart(fresh), conflicts.counts_apart(fresh)]),
     )
+
+
+def _counts_by_time(pick: Pick, known: pl.Expr, cited: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Choose the record that gives the dated counts: of the day of the whole count, if any is."""
+    same = pick.top(known & pick.as_chosen("counted_on", "citations_as_of", cited), "citations")
+    other = pick.top(known & pl.col("counted_on").is_not_null(), "citations")
+    return np.where(same >= 0, same, other)

@@ -25,7 +25,8 @@ PAPER_SCHEMA: dict[str, pl.DataType] = {
     "citations_source": pl.String(),
     "citations_as_of": pl.Date(),
     "citations_dated": pl.String(),  # "2015:0 2023:5 2024-03:12": by year or month of
-    # citing; the first tells from when on citations are counted
+    # citing; the first tells from when on citations are counted, and a last "@2025-03-01" till
+    # when, where that is not citations_as_of
     "doi": pl.String(),
     "arxiv_id": pl.String(),
     "corpus_id": pl.Int64(),
