@@ -364,6 +364,25 @@ def test_a_witness_tells_when_and_no_more() -> None:
     assert paper["status"] == "ok"
 
 
+def test_how_many_files_of_dates_date_earlier() -> None:
+    def n(*rows: dict[str, Any]) -> int:
+        return merge_all(*rows, record("z", title="Another")).n_dated_earlier
+
+    def seen(day: date, precision: str, role: Role = Role.DATED) -> dict[str, Any]:
+        return record("w", date=day, date_precision=precision, date_kind="venue", role=role)
+
+    june, day, may = date(2023, 6, 1), date(2023, 6, 7), date(2023, 5, 9)
+    kept = record("a", date=june, date_precision="month", date_kind="venue")
+    assert n(kept, seen(may, "day")) == 1
+    assert n(kept, seen(may, "day"), seen(may, "day") | {"id": "x"}) == 1
+    assert n(kept, seen(day, "day")) == 0  # finer, but no earlier
+    assert n(kept, seen(june, "month")) == n(kept, seen(date(2024, 1, 1), "year")) == 0
+    assert n(kept, seen(may, "day", Role.LEFT_OUT)) == 0
+    assert n(kept, seen(may, "day", Role.LEFT_OUT), seen(may, "day") | {"id": "x"}) == 0
+    assert n(record("a", None, doi="10.1145/x"), seen(may, "day") | {"doi": "10.1145/x"}) == 1
+    assert n(seen(may, "day")) == 0
+
+
 def test_witnesses_alone_are_no_paper() -> None:
     seen = [record(id, role=Role.DATED) for id in "ab"]
     assert merge(*seen).height == 0

@@ -78,10 +78,23 @@ def _superseded(records: pl.DataFrame) -> pl.Series:
 
 def with_chosen_date(ranked: pl.DataFrame) -> pl.DataFrame:
     """Add ``dated``: whether a record's date is the one chosen for its group."""
-    ours = dict(zip(dates.EVIDENCE_SCHEMA, _DATED, strict=True))
-    evidence = ranked.drop_nulls("date").select(pl.col(name).alias(to) for to, name in ours.items())
-    chosen = dates.choose(evidence).rename(ours).with_columns(dated=pl.lit(True))
+    chosen = _chosen_dates(ranked).with_columns(dated=pl.lit(True))
     return ranked.join(chosen, on=list(_DATED), how="left", maintain_order="left")
+
+
+def dated_earlier(ranked: pl.DataFrame) -> pl.Series:
+    """Tell the groups that are dated earlier, or at all, by files given for their dates."""
+    told = pl.col("role") == Role.DATED
+    some = ranked.filter(told.any().over("group"))
+    without = _chosen_dates(some.filter(~told)).select("group", without="date")
+    both = _chosen_dates(some).join(without, on="group", how="left", maintain_order="left")
+    return both.filter((pl.col("date") < pl.col("without")).fill_null(True))["group"]
+
+
+def _chosen_dates(records: pl.DataFrame) -> pl.DataFrame:
+    ours = dict(zip(dates.EVIDENCE_SCHEMA, _DATED, strict=True))
+    known = records.drop_nulls("date").select(pl.col(name).alias(to) for to, name in ours.items())
+    return dates.choose(known).rename(ours)
 
 
 def statuses() -> list[pl.Expr]:

@@ -25,6 +25,7 @@ from hindsight_fast.papers.choices import (
     IS_RECORD,
     Pick,
     best_first,
+    dated_earlier,
     statuses,
     turned_down,
     with_chosen_date,
@@ -59,6 +60,8 @@ class Merged(NamedTuple):
         Records without an id, which got one; witnesses don't count.
     n_too_many : int
         See `duplicates.Groups`.
+    n_dated_earlier : int
+        Papers that files of dates gave an earlier date, or their only one.
     """
 
     papers: pl.DataFrame
@@ -68,6 +71,7 @@ class Merged(NamedTuple):
     n_suffixed: int
     n_made: int
     n_too_many: int
+    n_dated_earlier: int
 
 
 class Each(NamedTuple):
@@ -78,8 +82,9 @@ class Each(NamedTuple):
     papers : polars.DataFrame
         Columns of `NAMED` and `PAPER_SCHEMA`, ordered by group.
     merges : polars.DataFrame
-        ``group``, the columns of `MERGE_SCHEMA` but for ``id``, and ``old_ids`` (List(String)):
-        of each of ``records`` the id if it is a paper of an older store, else null.
+        ``group``, the columns of `MERGE_SCHEMA` but for ``id``, ``old_ids`` (List(String)): of
+        each of ``records`` the id if it is a paper of an older store, else null; and
+        ``dated_earlier`` (Boolean): whether files of dates gave it an earlier date, or its only.
     apart : polars.DataFrame
         Columns of `conflicts.OF_ONE`: papers whose records say different things.
     """
@@ -134,6 +139,7 @@ def merge(papers: pl.DataFrame, table: Table, old: pl.DataFrame | None = None) -
         n_suffixed,
         n_made,
         groups.n_too_many,
+        int(each.merges["dated_earlier"].sum()),
     )
 
 
@@ -315,7 +321,10 @@ def one_each(records: pl.DataFrame, table: Table) -> Each:
     names = ranked.group_by("group", maintain_order=True).agg(records=written, old_ids=old_id)
     return Each(
         pl.DataFrame(of_id | values, schema=NAMED | PAPER_SCHEMA),
-        names.with_columns(**{name: rank for name, rank in ranks.items() if name != "id"}),
+        names.with_columns(
+            *(rank.alias(name) for name, rank in ranks.items() if name != "id"),
+            dated_earlier=pl.col("group").is_in(dated_earlier(ranked).implode()),
+        ),
         pl.concat([conflicts.titles_apart(fresh), conflicts.counts_apart(fresh)]),
     )
 
