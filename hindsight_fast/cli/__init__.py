@@ -12,13 +12,14 @@ from typing import NoReturn
 import typer
 
 from hindsight_fast.cli import (
+    build,
     collect,
     console,
     demo,
     embedding,
     inspection,
     models,
-    papers,
+    pool,
     report,
     score,
     venues,
@@ -32,9 +33,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo.demo)
-app.command()(papers.build)
+app.command()(build.build)
 app.command()(embedding.embed)
-app.command()(papers.pool)
+app.command()(pool.pool)
 app.command()(score.score)
 app.command()(score.explain)
 app.command()(inspection.info)

@@ -54,6 +54,20 @@ Precision = Annotated[
 GpuMem = Annotated[
     float | None, typer.Option("--gpu-mem", help="GB of each GPU's memory to use.", min=0.1)
 ]
+Conditions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        help="SQL condition on a paper's columns, such as \"kind <> 'survey'\" or \"date >= date "
+        "'2023-06-01'\"; several must all hold.",
+    ),
+]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic", help="Only papers of this topic (or another named) of build's --topics."
+    ),
+]
 
 _PLAIN_EVERY_S = (10.0, 300.0)  # at first, and in the end
 
