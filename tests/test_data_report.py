@@ -104,10 +104,10 @@ def test_an_empty_store_has_a_page(tmp_path: Path) -> None:
 
 
 def test_bands_of_counts(tmp_path: Path) -> None:
-    from hindsight_fast import data_report
+    from hindsight_fast.data_report import _counts
 
     counts = pl.DataFrame({"citations": [0, 1, 2, 4, 5, 99, 100, 9999, 10_000, 10**12, None]})
-    bands = counts.select(data_report._band())["citations"].to_list()  # pyright: ignore[reportPrivateUsage]
+    bands = counts.select(_counts._band())["citations"].to_list()  # pyright: ignore[reportPrivateUsage]
     assert bands == [
         "0", "1", "2-4", "2-4", "5-9", "50-99", "100-199", "5000-9999", "10000+", "10000+", None
     ]  # fmt: skip
