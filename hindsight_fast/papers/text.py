@@ -20,6 +20,7 @@ import polars as pl
 
 from hindsight_fast.papers import accents, markup, mojibake
 from hindsight_fast.papers._rows import on_each, on_rows
+from hindsight_fast.papers.utf8 import has_gaps, is_wide
 
 TEXT_VERSION: Final = 2
 """Raised whenever `clean` changes."""
@@ -40,7 +41,9 @@ _COMPOSABLE = (
     r"\u{212a}\u{212b}\u{2329}\u{232a}\u{2adc}\u{f900}-\u{faff}\u{fb1d}-\u{fb4f}\u{1d15e}-\u{1d1c0}"
     r"\u{2f800}-\u{2fa1f}]"
 )
-_SPACES = r"[\s\p{Cc}]{2,}|[\s\p{Cc}--\x20]"  # a single space, the usual, is no match
+_WIDE_SPACE = r"[\s\p{Cc}--[\x00-\x7f]]"
+_SPACES = r"[\x00-\x20\x7f]+"
+_UNUSUAL = "|".join((_INVISIBLE, *_LIGATURES, _COMPOSABLE, _WIDE_SPACE))
 
 _MISSING = ("", "none", "null", "nan", "n/a", "undefined", "-")
 _NO_ABSTRACT = (
@@ -106,11 +109,8 @@ def clean(texts: pl.Series) -> pl.Series:
     """
     # arXiv breaks every line and indents the first; this finds both far faster than a pattern does.
     texts = texts.str.replace_all("\n", " ", literal=True).str.strip_chars()
-    odd = (texts.str.len_bytes() != texts.str.len_chars()) | texts.str.contains_any(
-        ["&", "<", "\\"]
-    )
-    texts = on_rows(texts, odd, _mended)
-    return on_rows(texts, texts.str.contains(_SPACES), _single_spaces)
+    odd = is_wide(texts) | texts.str.contains_any(["&", "<", "\\"])
+    return _single_spaces(on_rows(texts, odd, _mended))
 
 
 def _mended(texts: pl.Series) -> pl.Series:
@@ -131,17 +131,24 @@ def _pass(texts: pl.Series) -> pl.Series:
     texts = on_each(texts, mojibake.SIGN, mojibake.turned_back)
     texts = markup.without_tags(texts)
     texts = on_each(texts, accents.SIGN, accents.with_accents)
-    texts = on_rows(texts, texts.str.len_bytes() != texts.str.len_chars(), _normal_form)
+    texts = on_rows(texts, is_wide(texts), _as_usual)
     return _single_spaces(texts)
+
+
+def _as_usual(texts: pl.Series) -> pl.Series:
+    """Of texts with more than ASCII, those that need it."""
+    return on_rows(texts, texts.str.contains(_UNUSUAL), _normal_form)
 
 
 def _normal_form(texts: pl.Series) -> pl.Series:
     texts = texts.str.replace_all(_INVISIBLE, "").str.replace_many(_LIGATURES)
-    return on_rows(texts, texts.str.contains(_COMPOSABLE), lambda rows: rows.str.normalize("NFC"))
+    texts = on_rows(texts, texts.str.contains(_COMPOSABLE), lambda rows: rows.str.normalize("NFC"))
+    return texts.str.replace_all(_WIDE_SPACE, " ")
 
 
 def _single_spaces(texts: pl.Series) -> pl.Series:
-    return texts.str.replace_all(_SPACES, " ").str.strip_chars(" ")
+    texts = on_rows(texts, has_gaps(texts), lambda rows: rows.str.replace_all(_SPACES, " "))
+    return texts.str.strip_chars(" ")
 
 
 def without_surrogates(text: str) -> str:
@@ -177,7 +184,7 @@ def title_key(titles: pl.Series) -> pl.Series:
     accents and ligatures folded, markers of retraction dropped. Null where nothing is left.
     """
     titles = on_rows(titles, titles.str.contains(_NOTICE_SIGN), _without_marker)
-    titles = on_rows(titles, titles.str.len_bytes() != titles.str.len_chars(), _folded)
+    titles = on_rows(titles, is_wide(titles), _folded)
     keys = titles.str.replace_all(r"[^\p{L}\p{N}\p{M}+#]+", "").str.to_lowercase()
     return keys.set(keys == "", None)
 

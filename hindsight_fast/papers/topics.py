@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from hindsight_fast.errors import UsageError
+from hindsight_fast.papers.utf8 import is_wide
 
 SHIPPED: Final = "data/topics.toml"
 
@@ -152,7 +153,7 @@ def tag(topics: tuple[Topic, ...], titles: pl.Series, abstracts: pl.Series) -> p
         pl.col("text").str.contains(_pattern(topic, ascii_only=True)).alias(str(number))
         for number, topic in enumerate(topics)
     )
-    more = (texts["text"].str.len_bytes() != texts["text"].str.len_chars()).arg_true()
+    more = is_wide(texts["text"]).arg_true()
     found = zip(topics, holds, strict=True)
     return _names(topics, [_checked(topic, texts["text"], held, more) for topic, held in found])
 

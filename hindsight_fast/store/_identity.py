@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hindsight_fast.errors import HindsightError
+from hindsight_fast.papers.utf8 import text_bytes
 
 CONTENT: Final = ("id", "title", "abstract")
 _FIRST_FACTS: Final = (
@@ -91,16 +91,6 @@ def _values(column: pl.Series) -> list[NDArray[np.generic]]:
         lengths = column.str.len_bytes().cast(pl.Int64).fill_null(-1)
         return [*parts, lengths.to_numpy(), text_bytes(column)]
     return [column.is_null().to_numpy(), column.cast(pl.Int64).fill_null(0).to_numpy()]
-
-
-def text_bytes(texts: pl.Series) -> NDArray[np.uint8]:
-    """Return all texts, one after the other, as UTF-8."""
-    # The way by Python's strings takes twenty times as long.
-    lists = texts.drop_nulls().cast(pl.Binary).cast(pl.List(pl.UInt8))
-    raw = lists.explode(empty_as_null=False).to_numpy()
-    if len(raw) != texts.str.len_bytes().sum():
-        raise HindsightError("internal error: polars gives texts as other bytes")
-    return raw
 
 
 def content_hash(text_version: int) -> ColumnsHash:

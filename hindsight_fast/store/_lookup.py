@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from hindsight_fast.papers.utf8 import text_bytes
 from hindsight_fast.storage import ArrayWriter, map_array
-from hindsight_fast.store._identity import text_bytes
 
 TEXTS = ("id", "title", "venue", "url", "date_precision")
 TEXT_FILE = "lookup-text.npy"
