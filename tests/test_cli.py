@@ -99,6 +99,9 @@ def test_score_explain_info_verify(home: Path, place: Path) -> None:
     for what, kind in (("store", "store"), ("pool", "pool"), ("s.parquet", "score table")):
         facts = json.loads(run(home, place, f"info {what} --json").stdout)
         assert facts["kind"] == kind
+        told = run(home, place, f"info {what}").stdout
+        assert told.endswith(f"{what} is a {kind}\n")
+        assert kind == "store" or facts["signature"] in told
         assert run(home, place, f"verify {what}").stdout == f"{what} is whole\n"
 
 

@@ -7,30 +7,43 @@ import typer
 
 from hindsight_fast.cli import console
 from hindsight_fast.cli.console import Json
+from hindsight_fast.cli.facts import rows
+from hindsight_fast.cli.pool import coverage_lines
+from hindsight_fast.cli.score import print_systems
 
 Folder = Annotated[Path, typer.Argument(help="A store, a pool, or a score table.")]
+Thing = Annotated[
+    Path,
+    typer.Argument(help="A store, vectors, a pool, a score table, a collection or a model."),
+]
 
 
-def info(path: Folder, as_json: Json = False) -> None:
-    """Say what a store, a pool or a score table is and what it holds.
+def info(path: Thing, as_json: Json = False) -> None:
+    """Say what a store, a pool, a score table or another such thing is and what it holds.
 
     Example: hindsight-fast info pool
     """
-    from hindsight_fast import pool, runs
-
-    facts = runs.describe(path) if path.is_file() else pool.describe(path)
-    told = _lines(facts)
-    if facts["kind"] == "store":
+    facts = _facts(path)
+    kind = facts["kind"]
+    if kind == "store":
         from hindsight_fast import data_report
         from hindsight_fast.store import Store
 
         report = data_report.examine(Store.open(path))
-        told += data_report.lines(report)
         facts |= {"report": data_report.as_json(report)}
-    if not as_json:
-        for line in told:
-            typer.echo(line)
-    console.finish(as_json, facts, f"{path} is a {facts['kind']}")
+        if not as_json:
+            _tell(facts)
+            console.table(
+                "",
+                ["what became of the records", "how many"],
+                [[what, f"{n:,}"] for what, n in data_report.in_words(report.counts).items() if n],
+                right=(1,),
+            )
+            for line in data_report.lines(report):
+                typer.echo(console.printable(line))
+    elif not as_json:
+        _tell(facts)
+    console.finish(as_json, facts, f"{path} {'are' if kind == 'vectors' else 'is a'} {kind}")
 
 
 def verify(path: Folder, as_json: Json = False) -> None:
@@ -70,12 +83,24 @@ def doctor(as_json: Json = False) -> None:
         raise typer.Exit(4)
 
 
-def _lines(facts: dict[str, Any], indent: str = "") -> list[str]:
-    lines = list[str]()
-    for name, value in facts.items():
-        if isinstance(value, dict):
-            lines.append(f"{indent}{name}:")
-            lines += _lines(value, indent + "  ")  # pyright: ignore[reportUnknownArgumentType]
-        else:
-            lines.append(f"{indent}{name}: {value}")
-    return lines
+def _facts(path: Path) -> dict[str, Any]:
+    from hindsight_fast import pool, runs
+    from hindsight_fast.model_folders import model_facts
+
+    if path.is_file():
+        return runs.describe(path)
+    if (path / "card.json").is_file():
+        return {"kind": "model", "path": str(path), **model_facts(path)}
+    return pool.describe(path)
+
+
+def _tell(facts: dict[str, Any]) -> None:
+    told = rows(facts)
+    width = max(len(what) for what, _ in told)
+    for what, value in told:  # lines, not a table: a signature must not be cut
+        typer.echo(console.printable(f"{what:<{width}}  {value}"))
+    if facts["kind"] == "pool":
+        for line in coverage_lines(facts["coverage"]):
+            typer.echo(console.printable(line))
+    if facts["kind"] == "score table":
+        print_systems(facts)

@@ -95,7 +95,7 @@ def score(
             tell=console.note,
         )
     if not as_json:
-        _print_summary(summary)
+        print_systems(summary)
     console.finish(as_json, summary, _last_line(summary, out))
 
 
@@ -182,7 +182,8 @@ def open_scorer(
     )
 
 
-def _print_summary(summary: dict[str, Any]) -> None:
+def print_systems(summary: dict[str, Any]) -> None:
+    """The table of systems, with what is to be noted and the signature."""
     rows = [
         [
             one["system"] or "(none)",

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hindsight_fast.data_report._counts import DataReport
+from hindsight_fast.data_report._words import in_words
 from hindsight_fast.version import __version__
 
 _STYLE = """
@@ -25,10 +26,11 @@ def page(report: DataReport) -> str:
     """Write the report as one page of HTML."""
     name = html.escape(report.store)
     first, *others = report.tallies
+    counts = in_words(report.counts)
     parts = [
         f"<h1>Papers of {name}</h1>",
         f"<p>{report.n:,} papers. Made by hindsight-fast {html.escape(__version__)}.</p>",
-        _section("What became of the records", _table(report.counts, report.counts.get("n_in", 0))),
+        _section("What became of the records", _table(counts, report.counts.get("n_in", 0))),
         _section(first.title, _columns(first.counts)),
         _section("What is known", _table(report.known, report.n)),
         '<div class="pair">',
