@@ -264,6 +264,24 @@ def test_mapping(tmp_path: Path) -> None:
         read_papers([mapped], mapping={"title": "nam"})
 
 
+def test_a_mapping_is_for_columns_of_ones_own(tmp_path: Path) -> None:
+    work = {"id": "https://openalex.org/W1", "title": "A b c", "display_name": "A b c"}
+    works = lines(tmp_path / "a.jsonl", work | {"abstract_inverted_index": None})
+    paper = {"corpusid": 1, "externalids": {"DOI": None}, "title": "On it", "citationcount": 1}
+    shard = lines(tmp_path / "b.jsonl", paper)
+    own = lines(tmp_path / "c.jsonl", {"name": "D e f"})
+    mapping = {"title": "name"}
+    said = r"a\.jsonl is openalex, whose columns are known: --map is for tables with"
+    with pytest.raises(UsageError, match=said):
+        read_papers([works], mapping=mapping)
+    said = r"b\.jsonl is s2_bulk \(and 1 more are of such formats\), whose"
+    with pytest.raises(UsageError, match=said):
+        read_papers([shard, works], mapping=mapping)
+    assert read_papers([works, own], mapping=mapping).counts["n_papers"] == 2
+    dates = Options(today=TODAY, mapping=mapping, dates=(own,))
+    assert read_table([works], dates).counts["n_dates"] == 1
+
+
 def test_limit_is_per_file(tmp_path: Path) -> None:
     paths = [
         lines(tmp_path / f"{i}.jsonl", *({"title": f"File {i} number {j}"} for j in range(9)))

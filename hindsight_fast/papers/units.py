@@ -11,13 +11,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hindsight_fast.errors import DataError
+from hindsight_fast.errors import DataError, UsageError
 from hindsight_fast.papers import answers, readers, s2_bulk
 from hindsight_fast.papers.options import COLUMNS, Options
 from hindsight_fast.papers.readers import S2_BULK, Batch, s2_graph, streams
 from hindsight_fast.papers.readers.s2_shards import s2_dataset
 from hindsight_fast.papers.records import clean
 from hindsight_fast.papers.schema import REJECT_SCHEMA, Role
+from hindsight_fast.papers.sources import find_files
 
 _SHOWN = 5
 
@@ -50,8 +51,11 @@ def units_of(paths: Sequence[Path], role: Role, options: Options, work: Path) ->
     Raises
     ------
     UsageError, DataError, StorageError
-        A file that can't be opened, or shards that don't belong together.
+        A file that can't be opened, shards that don't belong together, or a mapping of columns
+        where no file has any of its own.
     """
+    if options.mapping and role == Role.RECORD:
+        _check_mapping([*paths, *find_files(options.dates)], options)
     shards: dict[str, list[Path]] = {}
     of_shards: dict[Path, str] = {}
     collected: dict[Path, dict[Path, str]] = {}
@@ -75,6 +79,30 @@ def units_of(paths: Sequence[Path], role: Role, options: Options, work: Path) ->
             s2_bulk.check(shards)
         folder = work / f"s2_bulk_{role.name}"
         yield Unit(of_shards, role, partial(_read_shards, shards, folder, role, options))
+
+
+def _check_mapping(paths: Sequence[Path], options: Options) -> None:
+    names = {path: options.names.get(path, str(path)) for path in paths}
+    found: list[str] = []
+    with naming(names):
+        for path in paths:
+            if (format := _format(path, options)) == readers.own.READER.name:
+                return
+            found.append(f"{names[path]} is {format}")
+    if found:
+        more = f" (and {len(found) - 1} more are of such formats)" if found[1:] else ""
+        raise UsageError(
+            f"{found[0]}{more}, whose columns are known: --map is for tables with columns of your "
+            "own; leave it out"
+        )
+
+
+def _format(path: Path, options: Options) -> str:
+    if answers.folder_of(path) is not None:
+        return answers.KIND
+    if _s2_dataset(path, options.format) is not None:
+        return S2_BULK
+    return readers.find(path, streams.head(path), options.format).name
 
 
 def units_of_updates(diffs: s2_bulk.Diffs, options: Options, work: Path) -> Iterator[Unit]:
