@@ -229,6 +229,8 @@ def _build_lines(table: "Gathered") -> list[str]:
         lines.append(
             f"records of --dates files, which tell dates and are no papers: {counts['n_dates']:,}"
         )
+    if "n_dated_earlier" in counts:
+        lines.append(f"papers that they date earlier, or at all: {counts['n_dated_earlier']:,}")
     if counts.get("unused_embeddings"):
         lines.append("shards of embeddings are for `embed --from-vectors`")
     if not counts["n_papers"]:
