@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -248,7 +248,7 @@ def test_how_papers_come_does_not_matter(
     one = build_store(whole, tmp_path / "one")
     papers = whole.papers.sort("date", "id", nulls_last=True)
     parts = Gathered(
-        lambda: papers.iter_slices(size),
+        lambda: (part for part in papers.iter_slices(size)),
         papers.height,
         whole.rejects,
         whole.merges,
@@ -375,7 +375,7 @@ def test_a_store_keeps_its_venues(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
-    def parts() -> Iterator[pl.DataFrame]:
+    def parts() -> Generator[pl.DataFrame]:
         yield table(ROWS).papers[:1]
         raise KeyboardInterrupt
 

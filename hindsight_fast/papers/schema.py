@@ -1,6 +1,6 @@
 """Columns and types of the table of papers, of its rejects, and the counts that must add up."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -148,7 +148,7 @@ class PaperTable:
         """Return the same papers, in their final order, as a store takes them."""
         papers = self.papers.sort("date", "id", nulls_last=True)
 
-        def parts() -> Iterator[pl.DataFrame]:
+        def parts() -> Generator[pl.DataFrame]:
             yield from papers.iter_slices(PART_ROWS)
 
         return Gathered(
@@ -171,7 +171,8 @@ class Gathered:
     parts : callable
         ``parts()`` yields frames with the columns of `PAPER_SCHEMA`, none of them empty: all rows
         in order of date (first day of its interval), then id, undated ones last. It may be called
-        again, as long as the folder that the papers were gathered in is there.
+        again, as long as the folder that the papers were gathered in is there. Whoever stops early
+        closes what it gives.
     n : int
         How many papers.
     rejects, merges, conflicts : polars.DataFrame
@@ -182,7 +183,7 @@ class Gathered:
         Columns of the sources that are not ours, by name.
     """
 
-    parts: Callable[[], Iterator[pl.DataFrame]]
+    parts: Callable[[], Generator[pl.DataFrame]]
     n: int
     rejects: pl.DataFrame
     merges: pl.DataFrame

@@ -142,8 +142,9 @@ def _write(gathered: Gathered, folder: Path, table: venues.Table) -> Store:
         contextlib.closing(LookupWriter(folder)) as lookup,
         contextlib.closing(ArrayWriter(folder / DATES, np.int32)) as dates,
         contextlib.closing(ArrayWriter(folder / CITATIONS, np.int64)) as citations,
+        contextlib.closing(gathered.parts()) as parts,
     ):
-        for part in gathered.parts():
+        for part in parts:
             papers = part.select(list(PAPER_SCHEMA))
             if papers["id"].null_count():
                 raise DataError(f"{papers['id'].null_count()} papers have no id")

@@ -92,7 +92,7 @@ def gather(
     counts |= {"ids_suffixed": n_suffixed, "ids_made": n_made}
     counts["too_many_alike"] = groups.n_too_many
     return Gathered(
-        lambda: papers.parts(limits.part_bytes),
+        lambda: ahead(papers.parts(limits.part_bytes), 1),
         n["n_papers"],
         refused,
         merges,

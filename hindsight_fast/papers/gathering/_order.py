@@ -1,7 +1,7 @@
 """Papers in their final order, from files that are each in that order."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,7 +63,7 @@ class Order:
 
     def parts(
         self, alive: NDArray[np.bool_], columns: list[str], part_bytes: int
-    ) -> Iterator[pl.DataFrame]:
+    ) -> Generator[pl.DataFrame]:
         """Yield the papers that are alive (one value per row of `Rows`), in order.
 
         A part has about `part_bytes`, and at most one batch of each file more.

@@ -1,6 +1,6 @@
 """All records on disk, and the papers that take their places."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -111,6 +111,6 @@ class Papers:
             alive = self.alive[file.start : file.stop]
             yield self._rows.read(file, columns).filter(pl.Series(alive))
 
-    def parts(self, part_bytes: int) -> Iterator[pl.DataFrame]:
+    def parts(self, part_bytes: int) -> Generator[pl.DataFrame]:
         """Read all papers in their final order, about so many bytes at a time."""
         return self._order.parts(self.alive, list(PAPER_SCHEMA), part_bytes)
