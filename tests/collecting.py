@@ -12,15 +12,13 @@ import signal
 import sys
 from datetime import date
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
-from hindsight_fast import storage
 from hindsight_fast.papers import collect as package
 from hindsight_fast.papers.collect import OPENALEX, Manners, Query, Window, collect
-from killing import in_child
+from killing import STORAGE, die_at_line, in_child
 
-WATCHED = tuple(str(Path(str(one.__file__)).parent) for one in (storage, package))
+WATCHED = (STORAGE, str(Path(str(package.__file__)).parent))
 
 
 def work(out: Path) -> None:
@@ -29,28 +27,11 @@ def work(out: Path) -> None:
     collect(OPENALEX, (Query("query", "q"),), window, out, max_spend=1, manners=Manners(2000))
 
 
-def die_at_line(number: int) -> None:
-    """Have this process killed before a line of what collects."""
-    left = number
-
-    def trace(frame: FrameType, event: str, _arg: object) -> Any:
-        nonlocal left
-        if not frame.f_code.co_filename.startswith(WATCHED):
-            return None
-        if event == "line":
-            left -= 1
-            if left < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return trace
-
-    sys.settrace(trace)
-
-
 def killed(out: Path, point: int) -> bool:
     """Whether the kill came before the end."""
 
     def job() -> None:
-        die_at_line(point)
+        die_at_line(point, WATCHED)
         work(out)
 
     return os.waitpid(in_child(job), 0)[1] == signal.SIGKILL

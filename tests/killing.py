@@ -65,13 +65,13 @@ def fill(path: Path, added: Callable[[int], None], *, overwrite: bool = False) -
     return restored
 
 
-def die_at_line(number: int) -> None:
-    """Have this process killed before a line of the storage package."""
+def die_at_line(number: int, watched: tuple[str, ...] = (STORAGE,)) -> None:
+    """Have this process killed before a line of the code in some folders."""
     left = number
 
     def trace(frame: FrameType, event: str, _arg: object) -> Any:
         nonlocal left
-        if not frame.f_code.co_filename.startswith(STORAGE):
+        if not frame.f_code.co_filename.startswith(watched):
             return None
         if event == "line":
             left -= 1
