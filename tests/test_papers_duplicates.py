@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hindsight_fast.papers import duplicates, merging, venues
+from hindsight_fast.papers import conflicts, duplicates, merging, venues
 from hindsight_fast.papers.merging import Merged
 from hindsight_fast.papers.schema import CONFLICT_SCHEMA, MERGE_SCHEMA, PAPER_SCHEMA, Role
 
@@ -433,6 +433,15 @@ def test_an_id_of_one_paper_gets_no_suffix() -> None:
 def _conflicts(*rows: dict[str, Any]) -> list[tuple[Any, ...]]:
     found = merge_all(*rows).conflicts
     return [tuple(line[name] for name in CONFLICT_SCHEMA) for line in found.to_dicts()]
+
+
+def test_conflicts_of_the_same_papers_have_an_order() -> None:
+    rows = [
+        ("same_title", TITLE, ["a", "b"], 2, detail)
+        for detail in (None, "first authors differ", "years apart or unknown")
+    ]
+    each = [pl.DataFrame([row], CONFLICT_SCHEMA, orient="row") for row in rows]
+    assert conflicts.ordered(*each).equals(conflicts.ordered(*each[::-1]))
 
 
 def test_conflicts_are_listed() -> None:

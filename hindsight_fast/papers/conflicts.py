@@ -157,5 +157,6 @@ def within(apart: pl.DataFrame) -> pl.DataFrame:
 
 
 def ordered(*conflicts: pl.DataFrame) -> pl.DataFrame:
-    """Put conflicts in the order in which they are listed: by kind, key and ids."""
-    return pl.concat(conflicts).sort("kind", "key", pl.col("ids").list.join("\n"), "n")
+    """Put conflicts in the order in which they are listed: by kind, key, ids and detail."""
+    ids = pl.col("ids").list.join("\n")
+    return pl.concat(conflicts).sort("kind", "key", ids, "n", "detail")
