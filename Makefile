@@ -23,7 +23,7 @@ demo: setup  ## score the embedded example: the main job in one look
 test:  ## the tests (set-up fetches a small real model for them)
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) $(EXTRA) test
 	@$(RUN) models get minilm
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 test-slow:  ## the tests that take minutes
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) $(EXTRA) test

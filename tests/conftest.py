@@ -1,11 +1,18 @@
-"""Shared fixtures: where the optional real data lies."""
+"""What all tests share: where the optional real data lies, and no time limits on examples."""
 
 import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+# A busy machine is slow, which says nothing of the code.
+settings.register_profile(
+    "suite", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("suite")
 
 
 @pytest.fixture(scope="session")

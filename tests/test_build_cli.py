@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from command_line import run
 from hindsight_fast.store import Store
-from test_cli import run
 from tiny_model import tiny_model
 
 TEXT = "We show in some detail what can be done about it, and what can not."

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,11 +13,10 @@ from typing import Any
 import polars as pl
 import pytest
 
+from command_line import environment, run, start
 from paper_tables import paper
 from scoring_world import made_up_ideas
 from tiny_model import tiny_model
-
-Run = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
@@ -38,37 +38,12 @@ def place(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Path:
         "embed store --encoder tiny",
         "pool store --out pool --cutoff 2023-06 --until 2025 --theta 0.5 --index",
     ):
-        assert run(home, folder, command).returncode == 0
+        assert start(home, folder, command).returncode == 0
     return folder
 
 
 def write_lines(path: Path, records: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(record, default=str) + "\n" for record in records))
-
-
-def environment(home: Path) -> dict[str, str]:
-    return {**os.environ, "HINDSIGHT_HOME": str(home), "NO_COLOR": "1", "COLUMNS": "200"}
-
-
-def run(
-    home: Path,
-    folder: Path,
-    command: str,
-    *,
-    input: str | None = None,
-    stdout: Any = subprocess.PIPE,
-) -> Run:
-    return subprocess.run(
-        [sys.executable, "-m", "hindsight_fast", *command.split()],
-        cwd=folder,
-        env=environment(home),
-        text=True,
-        timeout=120,
-        check=False,
-        input=input,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-    )
 
 
 def test_build_counts_add_up_and_say_so(home: Path, place: Path, tmp_path: Path) -> None:
@@ -82,7 +57,9 @@ def test_build_counts_add_up_and_say_so(home: Path, place: Path, tmp_path: Path)
 
 
 def test_score_explain_info_verify(home: Path, place: Path) -> None:
-    done = run(home, place, "score ideas.jsonl --pool pool --out s.parquet --matches m.csv --json")
+    done = start(
+        home, place, "score ideas.jsonl --pool pool --out s.parquet --matches m.csv --json"
+    )
     assert done.returncode == 0, done.stderr
     summary, table = json.loads(done.stdout), pl.read_parquet(place / "s.parquet")
     assert summary["counts"]["ideas"] == 30 == table.height
@@ -92,10 +69,10 @@ def test_score_explain_info_verify(home: Path, place: Path) -> None:
     matches = pl.read_csv(place / "m.csv")
     assert matches.group_by("idea_id").len()["len"].to_list() == [20] * 30
 
-    explained = run(home, place, "explain ideas.jsonl --id i3 --pool pool")
+    explained = start(home, place, "explain ideas.jsonl --id i3 --pool pool")
     assert explained.returncode == 0
-    score = table.filter(pl.col("idea_id") == "i3")["score"].item()
-    assert score > 0 and f"Score {score:.4f}" in explained.stdout
+    right = table.filter(pl.col("idea_id") == "i3")["score"].item()
+    assert right > 0 and f"Score {right:.4f}" in explained.stdout
     for what, kind in (("store", "store"), ("pool", "pool"), ("s.parquet", "score table")):
         facts = json.loads(run(home, place, f"info {what} --json").stdout)
         assert facts["kind"] == kind
@@ -140,7 +117,7 @@ def test_ideas_and_papers_from_standard_input(home: Path, place: Path, tmp_path:
         assert done.returncode == 0, done.stderr
         assert pl.read_csv(tmp_path / "s.csv").height == 30
     for _ in range(2):
-        done = run(home, place, f"build - --out {tmp_path}/store", input=papers.read_text())
+        done = start(home, place, f"build - --out {tmp_path}/store", input=papers.read_text())
         assert done.returncode == 0, done.stderr
     rejects = pl.read_parquet(tmp_path / "store" / "rejects.parquet")
     assert rejects["file"].to_list() == ["-"]
@@ -163,10 +140,10 @@ def test_brackets_in_names_are_no_patterns(home: Path, place: Path, tmp_path: Pa
 
 def test_names_and_places_that_can_not_be(home: Path, place: Path, tmp_path: Path) -> None:
     odd = tmp_path / os.fsdecode(b"o\xff.parquet")
-    done = run(home, place, f"score ideas.jsonl --pool pool --out {odd}")
+    done = start(home, place, f"score ideas.jsonl --pool pool --out {odd}")
     assert done.returncode == 2 and "is not UTF-8" in done.stderr
     with Path("/dev/full").open("w") as full:
-        done = run(home, place, "info pool --json", stdout=full)
+        done = start(home, place, "info pool --json", stdout=full)
     assert done.returncode == 5 and "Traceback" not in done.stderr
 
 
@@ -239,9 +216,36 @@ def test_what_is_wrong_gets_a_sentence_and_its_code(
     assert not (place / "x.parquet").exists()
 
 
+@pytest.mark.parametrize(
+    ("command", "code", "sentence"),
+    [
+        ("scor", 2, "score"),
+        ("pool store --out p2 --cutoff june --until 2025", 2, "--cutoff june"),
+        ("verify ideas.jsonl", 3, "ideas.jsonl"),
+        ("embed store", 4, "there is no model 'specter2'"),
+        ("score ideas.jsonl --pool pool --out ideas.jsonl/x.csv", 5, "could not"),
+    ],
+)
+def test_a_program_of_its_own_says_it_on_standard_error(
+    home: Path, place: Path, command: str, code: int, sentence: str
+) -> None:
+    done = start(home, place, command)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert sentence in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.fixture(scope="module")
+def many(place: Path) -> Path:
+    """So many ideas that a job is still at work when a signal comes."""
+    write_lines(place / "many.jsonl", made_up_ideas(20_000))
+    return place / "many.jsonl"
+
+
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_interrupted_and_run_again(home: Path, place: Path, tmp_path: Path, signum: int) -> None:
-    write_lines(tmp_path / "many.jsonl", made_up_ideas(20_000))
+def test_interrupted_and_run_again(
+    home: Path, place: Path, many: Path, tmp_path: Path, signum: int
+) -> None:
+    shutil.copy(many, tmp_path / "many.jsonl")
     arguments = ["score", str(tmp_path / "many.jsonl"), "--pool", "pool", "--limit", "20000"]
     arguments += ["--out", str(tmp_path / "s.parquet")]
     child = subprocess.Popen(
@@ -281,14 +285,14 @@ def test_help_and_import_load_nothing_heavy() -> None:
 
 
 def test_every_verb_has_help_with_an_example(home: Path, place: Path) -> None:
-    listed = run(home, place, "--help").stdout
+    listed = start(home, place, "--help").stdout
     for verb in ("demo", "build", "embed", "pool", "score", "explain", "info", "verify", "doctor"):
         assert verb in listed
         assert f"Example: hindsight-fast {verb}" in run(home, place, f"{verb} --help").stdout
 
 
 def test_doctor_and_models(home: Path, place: Path, tmp_path: Path) -> None:
-    assert "ready" in run(home, place, "doctor").stdout
+    assert "ready" in start(home, place, "doctor").stdout
     bare = run(tmp_path / "nowhere", place, "doctor --json")
     assert bare.returncode == 4 and json.loads(bare.stdout)["ready"] is False
     names = [

@@ -7,11 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from command_line import run, start
 from hindsight_fast.data_report import examine, lines, page
 from hindsight_fast.papers import read_papers
 from hindsight_fast.store import Store, build_store
 from paper_tables import table
-from test_cli import run
 
 RECORDS = [
     {"id": "a", "title": "One work on <mask> & more", "abstract": "We study many things here.",
@@ -114,7 +114,7 @@ def test_bands_of_counts(tmp_path: Path) -> None:
 
 
 def test_the_verb(store: Store, tmp_path: Path) -> None:
-    done = run(tmp_path, tmp_path, "report --store store --out papers.html --json")
+    done = start(tmp_path, tmp_path, "report --store store --out papers.html --json")
     assert done.returncode == 0 and json.loads(done.stdout)["n"] == 3
     assert (tmp_path / "papers.html").read_text() == page(examine(store))
     again = run(tmp_path, tmp_path, "report --store store --out papers.html")

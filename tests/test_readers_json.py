@@ -68,7 +68,8 @@ def fast(path: Path) -> list[tuple[int, str]]:
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(st.tuples(objects, edits).map(lambda both: edited(*both)), max_size=12))
 def test_lines_are_read_as_the_slow_way_reads_them(tmp_path: Path, text: list[bytes]) -> None:
@@ -85,7 +86,7 @@ def test_lines_are_read_as_the_slow_way_reads_them(tmp_path: Path, text: list[by
     st.integers(1, 300),
     st.integers(4, 120),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_blocks_are_read_as_their_lines_one_by_one(
     tmp_path: Path,
     text: list[tuple[bytes, list[tuple[int, bytes]]]],
