@@ -1,163 +1,42 @@
 """Diffs between Semantic Scholar's releases, applied to the papers of a store."""
 
 import datetime as dt
-import gzip
-import json
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hindsight_fast.errors import DataError
-from hindsight_fast.papers import gather, s2_bulk, venues
+from hindsight_fast.papers import gather, s2_bulk
 from hindsight_fast.papers.merging import merge
 from hindsight_fast.papers.options import Old, Options
-from hindsight_fast.papers.records import RAW_SCHEMA, Rules, clean
-from hindsight_fast.papers.schema import CONFLICT_SCHEMA, MERGE_SCHEMA, PAPER_SCHEMA, Role
-
-Json = dict[str, Any]
-Row = dict[str, Any]
-
-RULES = Rules(dt.date(2024, 6, 1), venues.table())
-COLUMNS = [name for name in MERGE_SCHEMA if name not in ("id", "records")]
-TEXT = "We show in some detail that this is so, and for many cases at once."
-LONGER = TEXT + " It holds for others too, as we prove."
-RENEWED = (
-    *("authors", "venue", "year", "field", "kind", "url"),
-    *("citations", "citations_source", "citations_as_of", "citations_dated"),
+from hindsight_fast.papers.records import RAW_SCHEMA, clean
+from hindsight_fast.papers.schema import MERGE_SCHEMA, PAPER_SCHEMA, Role
+from old_papers import (
+    COLUMNS,
+    LONGER,
+    RENEWED,
+    RULES,
+    TEXT,
+    Files,
+    Json,
+    abstract,
+    apply,
+    joint,
+    old_of,
+    paper,
+    s2,
+    tldr,
 )
-
-
-def s2(number: int, **facts: Any) -> Row:
-    """A paper that is made of one record of Semantic Scholar's."""
-    row: Row = dict.fromkeys(PAPER_SCHEMA)
-    row |= {
-        "id": f"CorpusId:{number}",
-        "title": f"On the matter of {number}",
-        "abstract": TEXT,
-        "authors": ["Ada Bee"],
-        "venue": "ICLR",
-        "year": 2023,
-        "date": dt.date(2023, 5, 1),
-        "date_precision": "month",
-        "date_kind": "venue",
-        "date_origin": "publication_date",
-        "citations": 4,
-        "citations_source": "s2",
-        "citations_as_of": dt.date(2024, 1, 9),
-        "citations_dated": "1800:0 2023:4",
-        "doi": f"10.1234/{number}",
-        "corpus_id": number,
-        "field": "Biology",
-        "language": "en",
-        "tldr": "It is so.",
-        "license": "CCBY",
-        "source": "s2",
-        "status": "ok",
-        "n_records": 1,
-    }
-    return row | facts
-
-
-def joint(row: Row, records: Sequence[str], by: Mapping[str, int], default: int = 0) -> Row:
-    """What is told of a paper of several records: which each value comes from."""
-    told = {name: by.get(name, default) if row[name] is not None else None for name in COLUMNS}
-    return {"id": row["id"], "records": list(records), **told}
-
-
-def old_of(rows: Sequence[Row], merges: Sequence[Row] = (), size: int = 2) -> Old:
-    """A store's papers in parts of some rows."""
-    frame = pl.DataFrame(list(rows), schema=PAPER_SCHEMA)
-
-    def parts() -> Iterator[pl.DataFrame]:
-        yield from frame.iter_slices(size)
-
-    told = pl.DataFrame(list(merges), schema=MERGE_SCHEMA).sort("id")
-    return Old(parts, told, pl.DataFrame(schema=CONFLICT_SCHEMA))
-
-
-class Files:
-    """Files of diffs, in a folder."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.updates: list[Path] = []
-        self.deletes: list[Path] = []
-
-    def _write(self, name: str, records: Sequence[Json | str]) -> Path:
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        texts = [item if isinstance(item, str) else json.dumps(item) for item in records]
-        content = "".join(text + "\n" for text in texts).encode()
-        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
-        return path
-
-    def update(self, name: str, *records: Json | str) -> None:
-        self.updates.append(self._write(name, records))
-
-    def delete(self, name: str, *ids: object) -> None:
-        self.deletes.append(self._write(name, [{"corpusid": one} for one in ids]))
-
-    @property
-    def diffs(self) -> s2_bulk.Diffs:
-        return s2_bulk.diffs(self.updates, self.deletes)
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
     return Files(tmp_path / "diffs")
-
-
-def paper(corpus_id: object, **more: Any) -> Json:
-    """A record of the papers dataset."""
-    return {
-        "corpusid": corpus_id,
-        "externalids": {"ArXiv": None, "DOI": None},
-        "url": None,
-        "title": f"On the matter of {corpus_id}",
-        "authors": [{"authorId": "1", "name": "Ada Bee"}],
-        "venue": "",
-        "publicationvenueid": None,
-        "year": 2024,
-        "citationcount": 9,
-        "s2fieldsofstudy": None,
-        "publicationtypes": None,
-        "publicationdate": None,
-        "journal": None,
-    } | more
-
-
-def abstract(corpus_id: object, text: str | None, **more: Any) -> Json:
-    return {"corpusid": corpus_id, "openaccessinfo": None, "abstract": text} | more
-
-
-def tldr(corpus_id: object, text: str) -> Json:
-    return {"corpusid": corpus_id, "model": "tldr@v2.0.0", "text": text}
-
-
-def apply(old: Old, diffs: s2_bulk.Diffs) -> tuple[dict[str, Row], dict[str, Row], Counter[str]]:
-    """Apply diffs; the papers and what is told of their records by id, and counts over 0."""
-    counts = Counter[str]()
-    with tempfile.TemporaryDirectory() as folder:
-        new = s2_bulk.changed(old, diffs, Path(folder, "work"), RULES, counts)
-        frames = list(new.parts())
-        again = list(new.parts())
-    assert all(one.equals(other) for one, other in zip(frames, again, strict=True))
-    papers = pl.concat(frames)
-    assert dict(papers.schema) == PAPER_SCHEMA
-    assert dict(new.merges.schema) == MERGE_SCHEMA
-    assert new.merges["id"].is_sorted()
-    told = {row["id"]: row for row in new.merges.iter_rows(named=True)}
-    rows = {row["id"]: row for row in papers.iter_rows(named=True)}
-    assert len(rows) == papers.height
-    return rows, told, +counts
 
 
 def test_what_no_diff_names_stays(files: Files) -> None:
@@ -470,155 +349,3 @@ def test_a_store_and_a_diff_make_the_next_release(tmp_path: Path) -> None:
 
 def work_in(root: Path) -> Path:
     return Path(tempfile.mkdtemp(dir=root))
-
-
-# The twin
-
-
-def twin(
-    rows: Sequence[Row],
-    merges: Mapping[str, Row],
-    renewed: set[int],
-    deleted: set[int],
-    texts: Mapping[str, Mapping[int, str | None]],
-    texts_deleted: Mapping[str, set[int]],
-) -> dict[str, Row]:
-    """Apply a diff paper by paper."""
-    found: dict[str, Row] = {}
-    for row in rows:
-        told = merges.get(row["id"])
-        records = told["records"] if told else [f"{row['source']} CorpusId:{row['corpus_id']}"]
-        own = {
-            at: int(name.split(":")[1])
-            for at, name in enumerate(records)
-            if name.startswith("s2 CorpusId:")
-        }
-        new = dict(row)
-        for name in COLUMNS:
-            by = own.get(told[name] if told else 0)
-            if row[name] is None or name in ("title", "date", "status"):
-                continue
-            if by in deleted or (by in renewed and name in (*RENEWED, "source")):
-                new[name] = None
-        left = [at for at in range(len(records)) if own.get(at) not in deleted]
-        if not left:
-            continue
-        if new["corpus_id"] is None:
-            new["corpus_id"] = min((own[at] for at in left if at in own), default=None)
-        stay = [at for at in left if own.get(at) not in renewed]
-        new["n_records"] = max(len(stay), 1)
-        if new["source"] is None:
-            new["source"] = records[stay[0]].split(" ")[0] if stay else row["source"]
-        for column, of_id in texts.items():
-            by = own.get(told[column] if told else 0) if row[column] is not None else None
-            if told is None and row[column] is None:
-                by = own.get(0)
-            given = [of_id[own[at]] for at in left if at in own and own[at] in of_id]
-            best = max((text for text in given if text is not None), key=len, default=None)
-            its_own = by is not None and (by in of_id or by in texts_deleted[column])
-            if its_own or len(best or "") > len(new[column] or ""):
-                new[column] = best
-        if new["abstract"] != row["abstract"]:
-            raw = {name: new[name] for name in ("title", "abstract")}
-            cleaned = clean(pl.DataFrame([raw], schema=RAW_SCHEMA), RULES).papers
-            (now,) = cleaned.iter_rows(named=True)
-            new["language"] = now["language"]
-            new["status"] = row["status"] if row["status"] == "retracted" else now["status"]
-        found[row["id"]] = new
-    return found
-
-
-IDS = st.integers(1, 6)
-TEXTS = st.sampled_from([None, TEXT, LONGER, TEXT.replace("many", "a few")])
-
-
-@st.composite
-def stores(draw: st.DrawFn) -> tuple[list[Row], list[Row]]:
-    """Papers of one or more records, and what is told of the latter."""
-    left = draw(st.permutations(range(1, 9)))
-    rows, merges = list[Row](), list[Row]()
-    for number in range(draw(st.integers(1, 4))):
-        n_s2, n_others = draw(
-            st.sampled_from([(1, 0), (1, 0), (1, 1), (2, 0), (2, 1), (0, 1), (0, 2)])
-        )
-        own, left = left[:n_s2], left[n_s2:]
-        records = [f"s2 CorpusId:{one}" for one in own]
-        records += [f"own x{number}-{other}" for other in range(n_others)]
-        records = draw(st.permutations(records))
-        row = s2(
-            own[0] if own else 900 + number,
-            id=f"id{number}",
-            source=records[0].split(" ")[0],
-            n_records=len(records),
-            abstract=draw(TEXTS),
-            status=draw(st.sampled_from(["ok", "ok", "retracted"])),
-        )
-        rows.append(row)
-        if len(records) > 1:
-            at = {name: draw(st.integers(0, len(records) - 1)) for name in COLUMNS}
-            places = [place for place, name in enumerate(records) if name.startswith("s2")]
-            at["corpus_id"], at["source"] = (places or [0])[0], 0
-            row["corpus_id"] = int(records[places[0]].split(":")[1]) if places else 900 + number
-            merges.append(joint(row, records, at))
-    return rows, merges
-
-
-@given(
-    store=stores(),
-    size=st.integers(1, 4),
-    renewed=st.sets(IDS, max_size=3),
-    deleted=st.sets(IDS, max_size=3),
-    new_abstracts=st.dictionaries(IDS, TEXTS, max_size=3),
-    new_tldrs=st.dictionaries(IDS, st.sampled_from(["Short.", "It is so, at length."]), max_size=3),
-    no_abstracts=st.sets(IDS, max_size=2),
-    no_tldrs=st.sets(IDS, max_size=2),
-)
-@settings(max_examples=30, deadline=None)
-def test_a_diff_is_applied_as_paper_by_paper(
-    store: tuple[list[Row], list[Row]],
-    size: int,
-    renewed: set[int],
-    deleted: set[int],
-    new_abstracts: dict[int, str | None],
-    new_tldrs: dict[int, str],
-    no_abstracts: set[int],
-    no_tldrs: set[int],
-) -> None:
-    rows, merges = store
-    # On one day a delete counts, so what is deleted is not updated.
-    new_abstracts = {one: text for one, text in new_abstracts.items() if one not in no_abstracts}
-    told_tldrs = {one: text for one, text in new_tldrs.items() if one not in no_tldrs}
-    renewed -= deleted
-    with tempfile.TemporaryDirectory() as root:
-        files = Files(Path(root))
-        files.update("p", *(paper(one) for one in sorted(renewed | deleted)))
-        files.update("a.gz", *(abstract(one, text) for one, text in new_abstracts.items()))
-        files.update("t", *(tldr(one, text) for one, text in new_tldrs.items()))
-        files.delete("papers/1", *deleted)
-        files.delete("abstracts/1.gz", *no_abstracts)
-        files.delete("tldrs/1", *no_tldrs)
-        found, told, _ = apply(old_of(rows, merges, size), files.diffs)
-    expected = twin(
-        rows,
-        {row["id"]: row for row in merges},
-        renewed,
-        deleted,
-        {"abstract": new_abstracts, "tldr": told_tldrs},
-        {"abstract": no_abstracts, "tldr": no_tldrs},
-    )
-    assert found == expected
-    lost = renewed | deleted
-    for row in merges:
-        stay = [
-            name
-            for name in row["records"]
-            if not (name.startswith("s2") and int(name.split(":")[1]) in lost)
-        ]
-        if len(stay) < 2:
-            assert row["id"] not in told
-            continue
-        assert told[row["id"]]["records"] == stay
-        for name in COLUMNS:
-            by = None if row[name] is None else row["records"][row[name]]
-            at = told[row["id"]][name]
-            assert (None if at is None else stay[at]) == (by if by in stay else None)
