@@ -8,13 +8,13 @@ from typing import Any
 import polars as pl
 
 from hindsight_fast.papers import readers
-from hindsight_fast.papers.readers import streams
+from hindsight_fast.papers.readers import Given, streams
 
 
 def read(path: Path, format: str = "auto", limit: int | None = None) -> list[readers.Batch]:
     """Batches of a file, with the reader that its content, or `format`, asks for."""
     head = streams.head(path)
-    return list(readers.find(path, head, format).read(path, head, {}, limit))
+    return list(readers.find(path, head, format).read(path, head, Given(limit=limit)))
 
 
 def raw(path: Path, format: str = "auto") -> list[dict[str, Any]]:

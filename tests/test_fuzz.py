@@ -24,7 +24,7 @@ import pytest
 from hindsight_fast.errors import DataError
 from hindsight_fast.papers import Options, gather, read_papers, readers
 from hindsight_fast.papers.kinds import KINDS
-from hindsight_fast.papers.readers import lines, streams
+from hindsight_fast.papers.readers import Given, lines, streams
 from hindsight_fast.papers.readers.lines import is_list, is_object
 
 TODAY = date(2026, 6, 1)
@@ -401,7 +401,7 @@ TORN: Final[dict[str, Callable[[Dice, int], File]]] = {
 def check_reading(path: Path, file: File) -> None:
     """Every record of the file is read, or refused, once."""
     head = streams.head(path)
-    batches = list(readers.find(path, head, "auto").read(path, head, {}, None))
+    batches = list(readers.find(path, head, "auto").read(path, head, Given()))
     numbers = [n for batch in batches for part in batch[:2] for n in part["line"].to_list()]
     if file.n is not None:
         assert len(numbers) == file.n

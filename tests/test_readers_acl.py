@@ -9,7 +9,7 @@ import pytest
 
 from hindsight_fast.errors import DataError
 from hindsight_fast.papers import read_papers, readers, venues
-from hindsight_fast.papers.readers import _xml, acl_anthology, streams
+from hindsight_fast.papers.readers import Given, _xml, acl_anthology, streams
 
 ACL = "Proceedings of the 61st Annual Meeting of the Association for Computational Linguistics"
 PAPER = """    <paper id="7">
@@ -49,7 +49,7 @@ def collection(path: Path, *volumes: str, name: str = "2023.acl") -> Path:
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    batches = list(acl_anthology.read(path, streams.head(path), {}, None))
+    batches = list(acl_anthology.read(path, streams.head(path), Given()))
     assert not any(batch.rejects.height for batch in batches)
     return [row for batch in batches for row in batch.records.to_dicts()]
 
@@ -260,7 +260,7 @@ def test_front_and_back_matter_are_paratext(tmp_path: Path) -> None:
 def test_a_paper_outside_of_a_volume_is_a_reject(tmp_path: Path) -> None:
     event = "<event id='acl-2023'><meta><title>ACL</title></meta></event>"
     path = collection(tmp_path / "a.xml", volume(PAPER), event, PAPER)
-    batches = list(acl_anthology.read(path, streams.head(path), {}, None))
+    batches = list(acl_anthology.read(path, streams.head(path), Given()))
     assert [batch.records.height for batch in batches] == [1]
     assert batches[0].rejects.rows() == [(19, "a paper outside of a volume", "")]
 
@@ -301,7 +301,7 @@ def test_damage_is_refused_or_changes_no_count(
         except (ET.ParseError, LookupError):
             n = -1
         try:
-            batches = list(acl_anthology.read(path, streams.head(path), {}, None))
+            batches = list(acl_anthology.read(path, streams.head(path), Given()))
             found = sum(batch.records.height for batch in batches)
         except DataError as error:
             assert n == -1 or "expected" in str(error)

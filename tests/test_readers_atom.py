@@ -14,7 +14,15 @@ import zstandard
 
 from hindsight_fast.errors import DataError
 from hindsight_fast.papers import read_papers, readers, venues
-from hindsight_fast.papers.readers import _arxiv, _xml, acl_anthology, arxiv_atom, streams, tables
+from hindsight_fast.papers.readers import (
+    Given,
+    _arxiv,
+    _xml,
+    acl_anthology,
+    arxiv_atom,
+    streams,
+    tables,
+)
 
 HEAD = """<?xml version='1.0' encoding='UTF-8'?>
 <feed xmlns:opensearch="http://a9.com/-/spec/opensearch/1.1/"
@@ -67,7 +75,7 @@ def feed(path: Path, *entries: str, head: str = HEAD) -> Path:
 
 def rows(path: Path, limit: int | None = None) -> tuple[list[dict[str, Any]], list[Any]]:
     """Records and rejects of a feed, all batches together."""
-    batches = list(arxiv_atom.read(path, streams.head(path), {}, limit))
+    batches = list(arxiv_atom.read(path, streams.head(path), Given(limit=limit)))
     return (
         [row for batch in batches for row in batch.records.to_dicts()],
         [row for batch in batches for row in batch.rejects.rows()],
@@ -303,17 +311,22 @@ NAMED: list[tuple[str | None, str | None, str]] = [
 ]  # fmt: skip
 
 
+TABLE = venues.table()
+
+
 @pytest.mark.parametrize(("journal", "comment", "expected"), NAMED)
 def test_where_a_paper_appeared(journal: str | None, comment: str | None, expected: str) -> None:
     given = [pl.Series([value], dtype=pl.String) for value in (journal, comment)]
-    assert venues.resolve(_arxiv.venue(*given), venues.table()).to_list() == [expected]
+    assert venues.resolve(_arxiv.venue(given[0], given[1], TABLE), TABLE).to_list() == [expected]
 
 
 def test_a_column_of_venues_is_what_each_is_alone() -> None:
     journals, comments = (pl.Series([case[i] for case in NAMED], dtype=pl.String) for i in range(2))
-    alone = [_arxiv.venue(journals[i : i + 1], comments[i : i + 1])[0] for i in range(len(NAMED))]
-    assert _arxiv.venue(journals, comments).to_list() == alone
-    assert _arxiv.venue(journals[:0], comments[:0]).to_list() == []
+    alone = [
+        _arxiv.venue(journals[i : i + 1], comments[i : i + 1], TABLE)[0] for i in range(len(NAMED))
+    ]
+    assert _arxiv.venue(journals, comments, TABLE).to_list() == alone
+    assert _arxiv.venue(journals[:0], comments[:0], TABLE).to_list() == []
 
 
 @pytest.mark.parametrize(

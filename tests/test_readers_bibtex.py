@@ -13,7 +13,7 @@ from bibtexparser.model import Entry
 from bibtexparser.splitter import Splitter
 
 from hindsight_fast.papers import read_papers, readers
-from hindsight_fast.papers.readers import _tex, bibtex, streams, tables
+from hindsight_fast.papers.readers import Given, _tex, bibtex, streams, tables
 from hindsight_fast.papers.readers._raw import BETWEEN
 
 WHOLE = r"""% Exported on a Tuesday by somebody@example.org
@@ -42,7 +42,7 @@ Anything between entries is a comment.
 def rows(path: Path, text: str | bytes) -> tuple[list[dict[str, Any]], list[Any]]:
     """Records, without their nulls, and rejects."""
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    batches = list(bibtex.read(path, streams.head(path), {}, None))
+    batches = list(bibtex.read(path, streams.head(path), Given()))
     records = [row for batch in batches for row in batch.records.to_dicts()]
     known = [{name: value for name, value in row.items() if value is not None} for row in records]
     return known, [row for batch in batches for row in batch.rejects.rows()]
@@ -229,9 +229,9 @@ def test_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "BATCH_RECORDS", 2)
     path = tmp_path / "a.bib"
     path.write_text(WHOLE)
-    sizes = [batch.records.height for batch in bibtex.read(path, b"", {}, None)]
+    sizes = [batch.records.height for batch in bibtex.read(path, b"", Given())]
     assert sizes == [2, 1]
-    assert [batch.records.height for batch in bibtex.read(path, b"", {}, 1)] == [1]
+    assert [batch.records.height for batch in bibtex.read(path, b"", Given(limit=1))] == [1]
 
 
 FIELDS: list[tuple[str, dict[str, Any]]] = [

@@ -17,7 +17,7 @@ import polars as pl
 
 from hindsight_fast.errors import ArtefactError
 from hindsight_fast.papers import readers
-from hindsight_fast.papers.readers import Batch, streams
+from hindsight_fast.papers.readers import Batch, Given, streams
 from hindsight_fast.storage import storage_errors, verify_folder
 
 KIND: Final = "collection"
@@ -146,9 +146,7 @@ def folder_of(path: Path) -> Path | None:
     return folder if path.parent.name == RAW and (folder / LIST).is_file() else None
 
 
-def read(
-    folder: Path, paths: Sequence[Path], limit: int | None = None
-) -> Iterator[tuple[Path, Batch]]:
+def read(folder: Path, paths: Sequence[Path], given: Given) -> Iterator[tuple[Path, Batch]]:
     """Read answers of a collection.
 
     A count of citations that doesn't say of when it is, is of the day when the answer came.
@@ -159,8 +157,7 @@ def read(
         The collection.
     paths : sequence of Path
         Some of its answers.
-    limit : int, optional
-        Only the first so many records of each.
+    given : Given
 
     Raises
     ------
@@ -173,7 +170,7 @@ def read(
     for path in paths:
         head = streams.head(path)
         reader = readers.find(path, head, "auto")
-        for batch in reader.read(path, head, {}, limit):
+        for batch in reader.read(path, head, given):
             yield path, batch._replace(records=_dated(batch.records, days.get(path.name)))
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hindsight_fast.errors import DataError, UsageError
 from hindsight_fast.papers import answers, readers, s2_bulk
 from hindsight_fast.papers.options import COLUMNS, Options
-from hindsight_fast.papers.readers import S2_BULK, Batch, s2_graph, streams
+from hindsight_fast.papers.readers import S2_BULK, Batch, Given, s2_graph, streams
 from hindsight_fast.papers.readers.s2_shards import s2_dataset
 from hindsight_fast.papers.records import clean
 from hindsight_fast.papers.schema import REJECT_SCHEMA, Role
@@ -131,12 +131,16 @@ def _read_file(
     reader = readers.find(path, head, options.format)
 
     def batches() -> Iterator[tuple[Path, Batch]]:
-        for batch in reader.read(path, head, options.mapping, options.limit):
+        for batch in reader.read(path, head, _given(options)):
             yield path, batch
 
     if reader.name != s2_graph.READER.name:
         return batches()
     return s2_bulk.with_corpus_ids(batches, shards.get("paper-ids", ()), counts)
+
+
+def _given(options: Options) -> Given:
+    return Given(options.mapping, options.limit, options.venues)
 
 
 def _read_collected(
@@ -146,7 +150,7 @@ def _read_collected(
     shards: Mapping[str, Sequence[Path]],
     counts: Counter[str],
 ) -> Iterator[tuple[Path, Batch]]:
-    read = partial(answers.read, folder, paths, options.limit)
+    read = partial(answers.read, folder, paths, _given(options)._replace(mapping={}))
     return s2_bulk.with_corpus_ids(read, shards.get("paper-ids", ()), counts)
 
 

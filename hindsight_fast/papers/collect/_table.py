@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from hindsight_fast.papers import answers
+from hindsight_fast.papers.readers import Given
 from hindsight_fast.papers.records import RAW_SCHEMA
 from hindsight_fast.storage import storage_errors
 
@@ -60,7 +61,7 @@ def _grouped(folder: Path, files: Sequence[str]) -> Iterator[tuple[list[pl.DataF
     """Records of some answers together, and how many others were rejects."""
     schema = {name: dtype for name, dtype in RAW_SCHEMA.items() if name != "line"}
     frames, rejects = [pl.DataFrame(schema=schema)], 0
-    for _, batch in answers.read(folder, [folder / answers.RAW / file for file in files]):
+    for _, batch in answers.read(folder, [folder / answers.RAW / file for file in files], Given()):
         frames.append(batch.records.select(list(schema)))
         rejects += batch.rejects.height
         if sum(frame.height for frame in frames) >= _PART:

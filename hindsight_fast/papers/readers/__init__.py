@@ -15,12 +15,12 @@ from hindsight_fast.papers.readers import (
     paperlists,
     s2_graph,
 )
-from hindsight_fast.papers.readers._batch import Batch, Reader
+from hindsight_fast.papers.readers._batch import Batch, Given, Reader
 
 S2_BULK: Final = "s2_bulk"
 """What ``--format`` calls shards of Semantic Scholar's bulk datasets, which are read together."""
 
-__all__ = ["READERS", "S2_BULK", "Batch", "Reader", "find"]
+__all__ = ["READERS", "S2_BULK", "Batch", "Given", "Reader", "find"]
 
 READERS: Final[tuple[Reader, ...]] = (
     s2_graph.READER,

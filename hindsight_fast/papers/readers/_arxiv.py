@@ -2,7 +2,7 @@
 
 Authors write "Accepted to NeurIPS 2023" as well as "NeurIPS 2023 Workshop" or "submitted to". So
 a comment names a venue only where it says that the paper appeared there, or where the venue stands
-alone, and only one that the shipped table knows; and where it speaks of a workshop, of Findings or
+alone, and only one that the table knows; and where it speaks of a workshop, of Findings or
 another side event, the venue is marked with that, even one of a journal reference: a lost venue
 does less harm than a wrong one.
 """
@@ -10,6 +10,7 @@ does less harm than a wrong one.
 import polars as pl
 
 from hindsight_fast.papers import venues
+from hindsight_fast.papers.venues import Table
 
 _SIDE = (
     r"(?i)\b(workshops?|findings|(?:system )?demonstrations?|demo (?:track|papers?|session)|"
@@ -57,13 +58,14 @@ _WITHDRAWN = (
 )
 
 
-def venue(journal_refs: pl.Series, comments: pl.Series) -> pl.Series:
+def venue(journal_refs: pl.Series, comments: pl.Series, table: Table) -> pl.Series:
     """Name where each paper appeared: by its journal reference, else by its comment, else arXiv.
 
     Parameters
     ----------
     journal_refs, comments : polars.Series of String
         As arXiv has them; null or empty where there is none.
+    table : Table
 
     Returns
     -------
@@ -72,20 +74,19 @@ def venue(journal_refs: pl.Series, comments: pl.Series) -> pl.Series:
     journals = _spaced(journal_refs).str.replace(_VOLUME, "").str.replace(_NUMBERS, "")
     journals = journals.set(journals == "", None)
     asked = (comments.str.contains(_HINT) & journals.is_null()).fill_null(False)
-    named = _scattered(journals, asked, _in_comments(comments.filter(asked)))
+    named = _scattered(journals, asked, _in_comments(comments.filter(asked), table))
     side = comments.str.extract(_SIDE, 1)
     marked = side.is_not_null() & named.is_not_null() & ~named.str.contains(_SIDE).fill_null(True)
     with_side = named.filter(marked) + " (" + side.filter(marked) + ")"
     return _scattered(named, marked, with_side).fill_null("arXiv").alias("venue")
 
 
-def _in_comments(comments: pl.Series) -> pl.Series:
+def _in_comments(comments: pl.Series, table: Table) -> pl.Series:
     """Known venue that each comment names, or null."""
     comments = _spaced(comments)
     appeared = comments.str.extract(_APPEARED, 1).str.extract(_TO_END, 1)
     names = appeared.zip_with(appeared.is_not_null(), comments.str.extract(_ALONE, 1))
     names = names.str.replace(_AFTER, "").str.strip_chars(" ,:(")
-    table = venues.table()
     known = venues.is_known(venues.resolve(names, table), table)
     return names.set(~known | comments.str.contains(_NOT_YET), None)
 

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 import polars as pl
 
+from hindsight_fast.papers import venues
+from hindsight_fast.papers.venues import Table
+
 
 class Batch(NamedTuple):
     """Some records of a file, in order.
@@ -29,6 +32,29 @@ class Batch(NamedTuple):
     malformed: Mapping[str, int] = MappingProxyType({})
 
 
+class Given(NamedTuple):
+    """What a user says of how to read.
+
+    Attributes
+    ----------
+    mapping : mapping of str to str
+        Our column to the file's.
+    limit : int or None
+        Only so many records of a file.
+    venues : Table or None
+        Venues that free words are compared with; by default those that ship.
+    """
+
+    mapping: Mapping[str, str] = MappingProxyType({})
+    limit: int | None = None
+    venues: Table | None = None
+
+    @property
+    def table(self) -> Table:
+        """The venues to compare with."""
+        return self.venues or venues.table()
+
+
 class Reader(NamedTuple):
     """A source format.
 
@@ -40,9 +66,9 @@ class Reader(NamedTuple):
         ``sniff(path, head)`` tells from a file's name and first bytes (decompressed) whether it
         is of this format.
     read : callable
-        ``read(path, head, mapping, limit)`` yields batches, of at most `limit` records together.
+        ``read(path, head, given)`` yields batches, of at most `given.limit` records together.
     """
 
     name: str
     sniff: Callable[[Path, bytes], bool]
-    read: Callable[[Path, bytes, Mapping[str, str], int | None], Iterator[Batch]]
+    read: Callable[[Path, bytes, Given], Iterator[Batch]]

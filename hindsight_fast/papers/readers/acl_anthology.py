@@ -6,7 +6,7 @@ venue, and what the ids of its volume and collection say besides is added to it.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ import polars as pl
 
 from hindsight_fast.papers import dates
 from hindsight_fast.papers.readers import _raw, lines
-from hindsight_fast.papers.readers._batch import Batch, Reader
+from hindsight_fast.papers.readers._batch import Batch, Given, Reader
 from hindsight_fast.papers.readers._xml import Element, Root, elements, root
 
 _WANTED = frozenset(("meta", "frontmatter", "paper"))
@@ -49,7 +49,7 @@ def _is_collection(found: Root) -> bool:
     return found.name == "collection" and (named is None or bool(_COLLECTION.fullmatch(named)))
 
 
-def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None) -> Iterator[Batch]:
+def read(path: Path, head: bytes, given: Given) -> Iterator[Batch]:
     """Read papers, and front matter as paratext; see `_batch.Reader`.
 
     Raises
@@ -57,7 +57,7 @@ def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None)
     DataError
         Where the file is no whole XML of the Anthology.
     """
-    yield from _raw.batches(_records(path), limit, _dated)
+    yield from _raw.batches(_records(path), given.limit, _dated)
 
 
 def _records(path: Path) -> Iterator[lines.Record]:

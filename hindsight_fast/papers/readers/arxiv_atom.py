@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,8 +10,9 @@ import polars as pl
 
 from hindsight_fast.errors import DataError
 from hindsight_fast.papers.readers import _arxiv, _raw, lines
-from hindsight_fast.papers.readers._batch import Batch, Reader
+from hindsight_fast.papers.readers._batch import Batch, Given, Reader
 from hindsight_fast.papers.readers._xml import Element, Root, elements, root
+from hindsight_fast.papers.venues import Table
 
 _ATOM: Final = "http://www.w3.org/2005/Atom}"
 _ARXIV: Final = "http://arxiv.org/schemas/atom}"
@@ -29,7 +31,7 @@ def _is_feed(found: Root) -> bool:
     return found.name.rpartition("}")[2] == "feed"
 
 
-def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None) -> Iterator[Batch]:
+def read(path: Path, head: bytes, given: Given) -> Iterator[Batch]:
     """Read the entries of a feed; see `_batch.Reader`.
 
     Raises
@@ -38,7 +40,7 @@ def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None)
         Where the file is no whole feed, or one without entries.
     """
     n = 0
-    for batch in _raw.batches(_records(path), limit, _finish):
+    for batch in _raw.batches(_records(path), given.limit, partial(_finish, table=given.table)):
         n += batch.records.height + batch.rejects.height
         yield batch
     if not n:
@@ -89,11 +91,11 @@ def _categories(entry: Element) -> str | None:
     return "; ".join(filter(None, terms)) or None
 
 
-def _finish(records: pl.DataFrame) -> pl.DataFrame:
+def _finish(records: pl.DataFrame, table: Table) -> pl.DataFrame:
     """Put in what the free words say."""
     comments = records["comment"]
     status = pl.when(_arxiv.withdrawn(comments)).then(pl.lit("withdrawn")).alias("status")
-    return records.with_columns(_arxiv.venue(records["journal"], comments), status)
+    return records.with_columns(_arxiv.venue(records["journal"], comments, table), status)
 
 
 READER = Reader("arxiv_atom", sniff, read)

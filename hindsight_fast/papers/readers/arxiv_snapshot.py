@@ -7,15 +7,16 @@ knows it.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
 from hindsight_fast.papers.readers import _arxiv, looks, tables, typed
-from hindsight_fast.papers.readers._batch import Batch, Reader
+from hindsight_fast.papers.readers._batch import Batch, Given, Reader
 from hindsight_fast.papers.readers.columns import Columns
+from hindsight_fast.papers.venues import Table
 
 
 class _Name(Struct, array_like=True, gc=False):
@@ -54,13 +55,13 @@ def sniff(path: Path, head: bytes) -> bool:
     return looks.is_of("arxiv_snapshot", head)
 
 
-def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None) -> Iterator[Batch]:
+def read(path: Path, head: bytes, given: Given) -> Iterator[Batch]:
     """Read papers from the snapshot; see `_batch.Reader`."""
-    for some in typed.read(path, tables.json_form(path, head), _WANTED, limit):
-        yield _batch(some)
+    for some in typed.read(path, tables.json_form(path, head), _WANTED, given.limit):
+        yield _batch(some, given.table)
 
 
-def _batch(some: typed.Some[_Record]) -> Batch:
+def _batch(some: typed.Some[_Record], table: Table) -> Batch:
     records = some.records
     raw = Columns(some.numbers, some.bad, lambda row: f"id={records[row].id}")
     ids = raw.texts("id", [record.id for record in records]).str.replace("v[0-9]+$", "")
@@ -82,7 +83,7 @@ def _batch(some: typed.Some[_Record]) -> Batch:
     raw.texts("revised", revised)
     comments = raw.texts("comments", [record.comments for record in records])
     journals = raw.texts("journal_ref", [record.journal_ref for record in records])
-    raw.given("venue", _arxiv.venue(journals, comments))
+    raw.given("venue", _arxiv.venue(journals, comments, table))
     raw.given("status", raw.where(_arxiv.withdrawn(comments), "withdrawn"))
     raw.all_are(kind="preprint", source="arxiv")
     return raw.batch(frozenset())

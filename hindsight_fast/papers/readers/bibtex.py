@@ -18,7 +18,7 @@ from bibtexparser.entrypoint import parse_string
 from bibtexparser.model import Block, Entry, ImplicitComment, ParsingFailedBlock, String
 
 from hindsight_fast.papers.readers import _raw, _tex, lines, streams
-from hindsight_fast.papers.readers._batch import Batch, Reader
+from hindsight_fast.papers.readers._batch import Batch, Given, Reader
 
 LONGEST_ENTRY: Final = 1 << 20
 """Bytes; the parser takes up to a thousand times that of what is no BibTeX."""
@@ -69,9 +69,9 @@ def sniff(path: Path, head: bytes) -> bool:
     return named and b"\0" not in text and not _OTHER_FORM.match(text)
 
 
-def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None) -> Iterator[Batch]:
+def read(path: Path, head: bytes, given: Given) -> Iterator[Batch]:
     """Read entries; see `_batch.Reader`."""
-    yield from _raw.batches(_records(path), limit, _in_plain_text)
+    yield from _raw.batches(_records(path), given.limit, _in_plain_text)
 
 
 def _in_plain_text(records: pl.DataFrame) -> pl.DataFrame:

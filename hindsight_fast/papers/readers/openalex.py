@@ -14,7 +14,7 @@ Fields after OpenAlex's description of a work, the older ``host_venue`` included
 - Counts are as of the record's last update, which is never after the snapshot.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -22,8 +22,9 @@ from msgspec import Meta, Struct
 
 from hindsight_fast.papers import venues
 from hindsight_fast.papers.readers import looks, tables, typed
-from hindsight_fast.papers.readers._batch import Batch, Reader
+from hindsight_fast.papers.readers._batch import Batch, Given, Reader
 from hindsight_fast.papers.readers.columns import Columns
+from hindsight_fast.papers.venues import Table
 
 _MOST_HOLES: Final = 10
 """Places of an inverted index per word, from where on it is malformed."""
@@ -128,13 +129,13 @@ def sniff(path: Path, head: bytes) -> bool:
     return looks.is_of("openalex", head)
 
 
-def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None) -> Iterator[Batch]:
+def read(path: Path, head: bytes, given: Given) -> Iterator[Batch]:
     """Read papers from works; see `_batch.Reader`."""
-    for some in typed.read(path, tables.json_form(path, head), _WANTED, limit):
-        yield _batch(some)
+    for some in typed.read(path, tables.json_form(path, head), _WANTED, given.limit):
+        yield _batch(some, given.table)
 
 
-def _batch(some: typed.Some[_Work]) -> Batch:
+def _batch(some: typed.Some[_Work], table: Table) -> Batch:
     works = some.records
     raw = Columns(some.numbers, some.bad, lambda row: f"id={works[row].id}")
     raw.given("id", raw.texts("id", [work.id for work in works]).str.extract(_ID, 1))
@@ -156,12 +157,12 @@ def _batch(some: typed.Some[_Work]) -> Batch:
         as_of=[work.updated_date for work in works],
         dated=[_dated(work) for work in works],
     )
-    _add_places(raw, works)
+    _add_places(raw, works, table)
     raw.all_are(source="openalex")
     return raw.batch(frozenset(), {"abstract": malformed})
 
 
-def _add_places(raw: Columns, works: list[_Work]) -> None:
+def _add_places(raw: Columns, works: list[_Work], table: Table) -> None:
     """Add what depends on where each work is to be found."""
     places = [_places(work) for work in works]
     published = [next(filter(_is_published, each), None) for each in places]
@@ -172,7 +173,6 @@ def _add_places(raw: Columns, works: list[_Work]) -> None:
         for each in places
     ]
     preprints = raw.texts("repository", in_repositories)
-    table = venues.table()
     servers = preprints.set(~venues.is_preprint(venues.resolve(preprints, table), table), None)
     raw.given("venue", servers.zip_with(in_journals.is_null(), in_journals))
     raw.joined(

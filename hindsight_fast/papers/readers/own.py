@@ -9,7 +9,7 @@ import polars as pl
 
 from hindsight_fast.errors import DataError
 from hindsight_fast.papers.readers import columns, lines, looks, tables, typed
-from hindsight_fast.papers.readers._batch import Batch, Reader
+from hindsight_fast.papers.readers._batch import Batch, Given, Reader
 from hindsight_fast.papers.readers.lines import Bad, is_list, is_object
 from hindsight_fast.papers.text import without_surrogates
 
@@ -22,7 +22,7 @@ def sniff(path: Path, head: bytes) -> bool:
     return tables.form(path, head) is not None
 
 
-def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None) -> Iterator[Batch]:
+def read(path: Path, head: bytes, given: Given) -> Iterator[Batch]:
     """Read papers from a table.
 
     Parameters
@@ -30,11 +30,9 @@ def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None)
     path : pathlib.Path
     head : bytes
         First bytes, decompressed.
-    mapping : mapping of str to str
-        Our column to the file's; a column that it does not name, or whose name the file lacks,
-        is looked for under our own name.
-    limit : int or None
-        Read at most so many records.
+    given : Given
+        A column that its mapping does not name, or whose name the file lacks, is looked for under
+        our own name.
 
     Yields
     ------
@@ -43,17 +41,17 @@ def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None)
     form = tables.form(path, head) or "csv"
     if form == "parquet":
         line = 1
-        for frame in tables.frames(path, limit):
-            yield _from_frame(path, frame, line, mapping)
+        for frame in tables.frames(path, given.limit):
+            yield _from_frame(path, frame, line, given.mapping)
             line += frame.height
     elif form == "csv":
-        for batch in tables.batches(islice(lines.records(path, form), limit)):
-            yield _from_records(_sorted(batch), mapping)
+        for batch in tables.batches(islice(lines.records(path, form), given.limit)):
+            yield _from_records(_sorted(batch), given.mapping)
     else:
         first = next(looks.outlines(head), None)
         same = looks.odd_keys(first.record) if first else None
-        for some in typed.read(path, form, _WANTED, limit):
-            yield _from_records(_without_odd(some, same), mapping)
+        for some in typed.read(path, form, _WANTED, given.limit):
+            yield _from_records(_without_odd(some, same), given.mapping)
 
 
 def _sorted(batch: list[lines.Record]) -> typed.Some[dict[str, Any]]:

@@ -8,7 +8,7 @@ are Google Scholar's; -1 is not found.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ from msgspec import Struct
 
 from hindsight_fast.papers import text, venues
 from hindsight_fast.papers.readers import looks, tables, typed
-from hindsight_fast.papers.readers._batch import Batch, Reader
+from hindsight_fast.papers.readers._batch import Batch, Given, Reader
 from hindsight_fast.papers.readers.columns import Columns, split_names
+from hindsight_fast.papers.venues import Table
 
 
 class _Paper(Struct, gc=False):
@@ -59,15 +60,15 @@ def sniff(path: Path, head: bytes) -> bool:
     return looks.is_of("paperlists", head)
 
 
-def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None) -> Iterator[Batch]:
+def read(path: Path, head: bytes, given: Given) -> Iterator[Batch]:
     """Read papers from a list; see `_batch.Reader`."""
     named = _NAME.match(path.name)
     stem, year = named.groups() if named else (None, None)
-    for some in typed.read(path, tables.json_form(path, head), _WANTED, limit):
-        yield _batch(some, stem, year)
+    for some in typed.read(path, tables.json_form(path, head), _WANTED, given.limit):
+        yield _batch(some, stem, year, given.table)
 
 
-def _batch(some: typed.Some[_Paper], stem: str | None, year: str | None) -> Batch:
+def _batch(some: typed.Some[_Paper], stem: str | None, year: str | None, table: Table) -> Batch:
     papers = some.records
     raw = Columns(some.numbers, some.bad, lambda row: f"title={papers[row].title}"[:200])
     ids = text.missing_to_null(raw.texts("id", [paper.id for paper in papers]))
@@ -86,7 +87,7 @@ def _batch(some: typed.Some[_Paper], stem: str | None, year: str | None) -> Batc
     raw.given("year", years)
     raw.given("date", _dates(_field(entries, "month"), years))
     raw.given("doi", _field(entries, "doi"))
-    names = _names(stem, _field(entries, "booktitle"))
+    names = _names(stem, _field(entries, "booktitle"), table)
     after = pl.Series([_after(paper.track, paper.status) for paper in papers], dtype=pl.String)
     frame = pl.DataFrame([names.alias("name"), years.fill_null("").alias("year"), after])
     raw.given("venue", frame.select(pl.format("{} {}{}", *frame.columns)).to_series())
@@ -109,10 +110,9 @@ def _dates(months: pl.Series, years: pl.Series) -> pl.Series:
     return frame.select(pl.when(with_year).then("month").otherwise(both).alias("date"))["date"]
 
 
-def _names(stem: str | None, books: pl.Series) -> pl.Series:
+def _names(stem: str | None, books: pl.Series, table: Table) -> pl.Series:
     """The venue that the file's name says, else that of each BibTeX entry."""
     names = pl.repeat(stem, len(books), dtype=pl.String, eager=True)
-    table = venues.table()
     if stem is not None and venues.is_known(venues.resolve(names[:1], table), table).all():
         return names
     return books.zip_with(books.is_not_null(), names)

@@ -6,14 +6,14 @@ of ``venue``, ``publicationVenue`` and ``journal`` that has a name. Counts of ci
 date: an answer does not say when it was given.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from hindsight_fast.papers.readers import looks, tables, typed
-from hindsight_fast.papers.readers._batch import Batch, Reader
+from hindsight_fast.papers.readers._batch import Batch, Given, Reader
 from hindsight_fast.papers.readers.columns import Columns
 
 
@@ -65,9 +65,9 @@ def sniff(path: Path, head: bytes) -> bool:
     return looks.is_of("s2_graph", head)
 
 
-def read(path: Path, head: bytes, mapping: Mapping[str, str], limit: int | None) -> Iterator[Batch]:
+def read(path: Path, head: bytes, given: Given) -> Iterator[Batch]:
     """Read papers from answers; see `_batch.Reader`."""
-    for some in typed.read(path, tables.json_form(path, head), _WANTED, limit):
+    for some in typed.read(path, tables.json_form(path, head), _WANTED, given.limit):
         yield _batch(some)
 
 
