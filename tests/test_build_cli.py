@@ -71,7 +71,11 @@ def test_dates_conditions_and_topics(home: Path, tmp_path: Path) -> None:
     )
     counts = summary(home, tmp_path, command)["counts"]
     assert (counts["n_in"], counts["n_papers"], counts["n_left_out"]) == (4, 3, 1)
-    assert counts["n_dates"] == 1
+    assert (counts["n_dates"], counts["n_dated_earlier"]) == (1, 1)
+    told = run(home, tmp_path, command.replace("--out store", "--out again")).stdout
+    assert "papers that they date earlier, or at all: 1" in told
+    kept = json.loads(run(home, tmp_path, "info store --json").stdout)["counts"]
+    assert kept["n_dated_earlier"] == 1
     table = papers(tmp_path / "store")
     assert dict(table.select("id", pl.col("date").cast(pl.String)).iter_rows()) == {
         "early": "2022-11-07", "late": "2023-12-01", "graph": "2023-12-01"

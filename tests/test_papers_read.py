@@ -110,6 +110,7 @@ def test_files_of_dates_tell_what_was_public_before(tmp_path: Path) -> None:
     counts = table.counts
     assert (counts["n_in"], counts["n_papers"], counts["n_merged"]) == (3, 3, 0)
     assert (counts["n_dates"], counts["n_dates_rejects"], counts["n_rejects"]) == (4, 1, 0)
+    assert counts["n_dated_earlier"] == 3
     assert table.merges["records"].list.len().to_list() == [2, 2, 2]
 
 

@@ -98,7 +98,7 @@ def _clean(*facts: dict[str, Any]) -> Cleaned:
 MALFORMED = {
     "citations": ("1.2k", "-1", "12"),
     "citations_as_of": ("lately", "", "2025-01"),
-    "citations_dated": ("2023: 5", "none", "2023:5 2024-03:12"),
+    "citations_dated": ("2023: 5", "none", "2023:5 2024-03:12 @2025-03-01"),
     "date": ("bad", "n/a", "2023"),
     "first_public": ("v1", "None", "Mon, 2 Apr 2007 19:18:42 GMT"),
     "revised": ("2023-02-30", " ", "2023-02-28"),

@@ -63,7 +63,8 @@ def read_papers(
         ``n_paratext``, ``n_retracted``, ``n_withdrawn``, ``n_undated``, ``n_citations``,
         ``n_venues`` (papers with known citations, a venue of the table), ``n_venues_unlisted`` (a
         venue that the table lacks), ``ids_suffixed``, ``ids_made``, ``too_many_alike`` (see
-        `merging.Merged`) and, where not 0, those of `intake.Intake`.
+        `merging.Merged`), ``n_dated_earlier`` where files of dates were given and, where not 0,
+        those of `intake.Intake`.
 
     Raises
     ------
@@ -101,6 +102,8 @@ def read_table(sources: Sequence[Path], options: Options) -> PaperTable:
     counts = totals(intake.counts, counted(merged.papers, options.venues), rejects.height)
     counts |= {"ids_suffixed": merged.n_suffixed, "ids_made": merged.n_made}
     counts["too_many_alike"] = merged.n_too_many
+    if "n_dates" in counts:
+        counts["n_dated_earlier"] = merged.n_dated_earlier
     return PaperTable(merged.papers, rejects, counts, intake.ignored, merges, conflicts)
 
 

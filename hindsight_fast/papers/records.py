@@ -40,7 +40,10 @@ withdrawn, paratext, or nothing; other words mean nothing.
 _REPEATED = ("citations_source", "field", "license", "source")  # few distinct values
 _STATUSES = ("retracted", "withdrawn", "paratext")
 _YEAR = r"^([0-9]{4})(?:\.0*)?$"
-_DATED = r"^[0-9]{4}(?:-[0-9]{2})?:[0-9]+(?: [0-9]{4}(?:-[0-9]{2})?:[0-9]+)*$"
+_DATED = (
+    r"^[0-9]{4}(?:-[0-9]{2})?:[0-9]+(?: [0-9]{4}(?:-[0-9]{2})?:[0-9]+)*"
+    r"(?: @[0-9]{4}-[0-9]{2}-[0-9]{2})?$"
+)
 _AS_VENUE = (
     r"(?i)^(?:arxiv|corr)\b[\w\s(),.-]{0,40}?[\s,:(]*\b(?:arxiv\s*:\s*(?:abs/)?|abs/)"
     r"((?:[a-z.-]+/)?[0-9.]{7,10}(?:v[0-9]{1,3})?)(?:\b.*)?$"

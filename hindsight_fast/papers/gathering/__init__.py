@@ -91,6 +91,8 @@ def gather(
     counts = totals(intake.counts, n, refused.height)
     counts |= {"ids_suffixed": n_suffixed, "ids_made": n_made}
     counts["too_many_alike"] = groups.n_too_many
+    if "n_dates" in counts:
+        counts["n_dated_earlier"] = int(each.merges["dated_earlier"].sum())
     return Gathered(
         lambda: ahead(papers.parts(limits.part_bytes), 1),
         n["n_papers"],
