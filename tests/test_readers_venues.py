@@ -46,6 +46,7 @@ def test_a_venue_that_the_user_added_is_known(name: str, tmp_path: Path) -> None
     def venue(**options: Any) -> str | None:
         with tempfile.TemporaryDirectory() as work:
             gathered = gather([path], Path(work), Options(**options))
-            return pl.concat(gathered.parts())["venue"].item()
+            found: str | None = pl.concat(gathered.parts())["venue"].item()
+            return found
 
     assert (venue(), venue(venues=MINE)) == (without, with_mine)
