@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
@@ -87,16 +88,23 @@ ONE: dict[str, tuple[dict[str, Any], ...]] = {
         record("b", 2024, abstract="Same."),
     ),
     "one without authors": (record("a", authors=["Ada Bee"]), record("b")),
-    "long title and first author, whatever the years": (of_bee("a", 2015), of_bee("b", 2024)),
+    "long title and first author, whatever the years": (
+        of_bee("a", 2015),
+        of_bee("b", 2024, **PREPRINT),
+    ),
+    "long title and first author, known years before": (
+        of_bee("a", 2015, venue="arXiv"),
+        of_bee("b", 2024, authors=["Bee, A."], doi="10.1145/x"),
+    ),
     "long title and first author, in few letters": (
         of_bee("a", 2015, title="大規模言語モデルの評価方法"),
-        of_bee("b", 2024, title="大規模言語モデルの評価方法"),
+        of_bee("b", 2024, title="大規模言語モデルの評価方法", **PREPRINT),
     ),
     "long title and first author, one more near each": (
         of_bee("a", 2015),
         record("b", 2016, title=LONG),
-        of_bee("c", 2024),
-        record("d", 2024, title=LONG),
+        of_bee("c", 2024, **PREPRINT),
+        record("d", 2024, title=LONG, venue="arXiv"),
     ),
 }
 TWO: dict[str, tuple[dict[str, Any], ...]] = {
@@ -132,17 +140,33 @@ TWO: dict[str, tuple[dict[str, Any], ...]] = {
     "one id, two papers": (record("a"), record("a", title="Something else")),
     "short title, years apart": (
         of_bee("a", 2015, title="Large language models"),
-        of_bee("b", 2024, title="Large language models"),
+        of_bee("b", 2024, title="Large language models", **PREPRINT),
     ),
     "long title, years apart, one first author known": (
         of_bee("a", 2015),
-        record("b", 2024, title=LONG),
+        record("b", 2024, title=LONG, **PREPRINT),
     ),
     "long title, years apart, other first author": (
         of_bee("a", 2015),
-        of_bee("b", 2024, authors=["Ed Eff"]),
+        of_bee("b", 2024, authors=["Ed Eff"], **PREPRINT),
     ),
-    "long title and first author, no year": (of_bee("a", None), of_bee("b", 2024)),
+    "long title, years apart, other first author of that name": (
+        of_bee("a", 2015),
+        of_bee("b", 2024, authors=["Eve Bee"], **PREPRINT),
+    ),
+    "long title and first author, both published": (of_bee("a", 2015), of_bee("b", 2024)),
+    "long title and first author, two preprints": (
+        of_bee("a", 2015, **PREPRINT),
+        of_bee("b", 2024, venue="arXiv", arxiv_id="2401.00001"),
+    ),
+    "long title and first author, other DOI": (
+        of_bee("a", 2015, doi="10.1145/x"),
+        of_bee("b", 2024, doi="10.1145/y", **PREPRINT),
+    ),
+    "long title and first author, no year": (
+        of_bee("a", None),
+        of_bee("b", 2024, **PREPRINT),
+    ),
 }
 
 
@@ -160,11 +184,29 @@ def test_a_title_that_returns_every_year_does_not_chain() -> None:
     assert merge(*(record(f"r{year}", year) for year in range(2015, 2023))).height == 4
 
 
-def test_a_title_that_comes_back_again_and_again_is_a_report() -> None:
-    assert merge(*(of_bee(f"r{year}", year) for year in (2015, 2018, 2024))).height == 3
-    two = [of_bee("a", 2015), of_bee("b", 2024), of_bee("c", 2015, authors=["Ed Eff"])]
-    assert merge(*two, of_bee("d", 2024, authors=["Ed Eff"])).height == 2
-    assert merge(*two[:2], two[2] | {"year": 2019, "date": date(2019, 1, 1)}).height == 2
+@pytest.mark.parametrize(
+    "years", [(2019, 2020, 2021), (2015, 2018, 2024), range(2015, 2021), (2015, 2017, 2019)]
+)
+def test_a_title_that_comes_back_again_and_again_is_a_report(years: Sequence[int]) -> None:
+    published = [of_bee(f"r{year}", year) for year in years]
+    before = merge(*published).height
+    assert before > 1
+    # Whose preprint is it? Where a year tells, of that year's; never of all.
+    late = of_bee("late", 2030, venue="arXiv", arxiv_id="3001.00001")
+    assert merge(*published, late).height == before + 1
+    preprints = [
+        row | {"venue": "arXiv", "arxiv_id": f"{row['year'] - 2000}01.00001"} for row in published
+    ]
+    assert (merge(*preprints).height > 1) == (years[-1] - years[0] > 2)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_publication_and_its_preprint_however_far_apart_are_one(number: int) -> None:
+    rows = [of_bee("a", 2015), of_bee("b", 2016), of_bee("c", 2024, **PREPRINT)]
+    whole = merge(*rows)
+    first = merge(*rows[:number], rows[2]).to_dicts()
+    again = merge(*(row | {"role": Role.OLD} for row in first), *rows[number:2])
+    assert (whole.height, again.height, again["n_records"].sum()) == (1, 1, 3)
 
 
 def test_a_witness_of_the_same_author_tells_of_years_before() -> None:

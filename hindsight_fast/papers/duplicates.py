@@ -9,9 +9,10 @@ Two records are the same paper where they share
 - a normalised title, with years at most 1 apart, 2 if one of them is a preprint (has an arXiv id
   or stands on a preprint server). Years are compared with the earliest of the group, so that a
   title that returns every year does not chain;
-- a normalised title of some length and a known first author, however far apart the years: a paper
-  put on arXiv years after its conference was known all the while. A title that comes back more
-  than once may be a yearly report's, and does not count.
+- a normalised title of some length and a known first author, however far apart the years, where
+  one is a preprint and the other is none: a paper put on arXiv years after its conference was known
+  all the while. Not where the title has several preprints, or was published in several years, as
+  a yearly report is; nor where DOIs differ.
 
 Generic titles ("Preface"), titles that more than `LARGEST` records share, and those whose known
 first authors differ never merge by title alone. A record without any year merges by title only
@@ -46,6 +47,7 @@ KEYS: Final[dict[str, pl.DataType]] = {
     "title": pl.String(),  # normalised
     "abstract": pl.String(),
     "surname": pl.String(),  # of the first author
+    "initial": pl.String(),  # of the first author's given name
     "doi": pl.String(),
     "arxiv_id": pl.String(),
     "corpus_id": pl.Int64(),
@@ -62,6 +64,10 @@ SHARED: Final[dict[str, pl.DataType]] = {
     "row": pl.Int64(),
     "detail": pl.String(),
 }
+
+_OF_TITLE: Final = (
+    "generic", "long", "abstract", "surname", "initial", "year", "preprint", "arxiv_id", "doi",
+)  # fmt: skip
 
 Take = Callable[[str, Sequence[str]], Iterator[pl.DataFrame]]
 """``take(key, others)`` yields frames with the columns ``row`` (Int64), `key` and `others`: all
@@ -143,7 +149,7 @@ def keys_of(papers: pl.DataFrame, table: Table) -> pl.DataFrame:
         identity.scatter(generic.arg_true(), with_abstract).alias("identity"),
         titles.alias("title"),
         "abstract",
-        _surname(papers["authors"]).alias("surname"),
+        *_first_author(papers["authors"]),
         *NUMBERS,
         pl.coalesce(pl.col("date").dt.year(), "year").alias("year"),
         preprint.alias("preprint"),
@@ -178,7 +184,7 @@ def find_groups(take: Take) -> Groups:
     for rows in take("identity", ["id"]):
         pairs.append(_stars(rows, ["identity", "id"]))
     titled: list[pl.DataFrame] = []
-    for rows in take("title", ["generic", "long", "abstract", "surname", "year", "preprint"]):
+    for rows in take("title", _OF_TITLE):
         generic = rows.filter("generic")
         shared.append(_shared("generic_title", "title", generic, ["title"]))
         few, many = _split(_with_author(rows.filter(~pl.col("generic"))), ["title", "who"])
@@ -245,19 +251,13 @@ def _with_author(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_year(rows: pl.DataFrame) -> list[NDArray[np.int64]]:
-    """Pair rows of one title (and author) whose years agree with the earliest of them.
-
-    Where two such lots come of a long title, those of a known first author are one.
-    """
+    """Pair rows of one title (and author) whose years agree."""
     by = ["title", "who"]
-    span = pl.col("year").max().over(by) - pl.col("year").min().over(by)
-    rows = rows.select("row", *by, "surname", "long", "year", "preprint", span=span)
-    pairs = [_stars(rows.filter(pl.col("span") <= 1), by)]
+    rows = rows.with_columns(span=_span(pl.col("year")).over(by))
+    pairs = [_stars(rows.filter(pl.col("span") <= 1), by), _far_apart(rows)]
     # Titles that come back over the years, few. In each round the earliest row takes those near
     # it. Of one year preprints come first, so that what is near stands together.
-    several = rows.filter(pl.col("span") > 1)
-    left = several.sort("year", pl.col("preprint").not_())
-    rounds = [left.select("row", *by).clear()]
+    left = rows.filter(pl.col("span") > 1).sort("year", pl.col("preprint").not_())
     while left.height:
         first = pl.col("row", "year", "preprint").first().over(by).name.suffix("_first")
         limit = pl.when(pl.col("preprint") | pl.col("preprint_first")).then(2).otherwise(1)
@@ -265,13 +265,25 @@ def _by_year(rows: pl.DataFrame) -> list[NDArray[np.int64]]:
         left = left.select("row", *by, "year", "preprint", first).with_columns(near=near)
         found = left.filter(pl.col("near") & (pl.col("row") != pl.col("row_first")))
         pairs.append(found.select("row", "row_first").to_numpy())
-        rounds.append(left.filter(pl.col("row") == pl.col("row_first")).select("row", *by))
         left = left.filter(~pl.col("near")).select("row", *by, "year", "preprint")
-    n_lots = pl.concat(rounds).group_by(by).len("n_lots")
-    twice = several.filter("long", pl.col("surname").is_not_null()).join(
-        n_lots.filter(pl.col("n_lots") == 2), on=by, how="semi", nulls_equal=True
+    return pairs
+
+
+def _far_apart(rows: pl.DataFrame) -> NDArray[np.int64]:
+    """Pair rows of one long title and first author that are one preprint and one publication."""
+    preprint, by = pl.col("preprint"), ["title", "surname"]
+    one = (
+        (_span(pl.col("year").filter(preprint)) <= 2)
+        & (_span(pl.col("year").filter(~preprint)) <= 1)
+        & pl.all_horizontal(pl.col("arxiv_id", "doi", "initial").drop_nulls().n_unique() <= 1)
     )
-    return [*pairs, _stars(twice, by)]
+    rows = rows.filter("long", pl.col("surname").is_not_null(), pl.col("span") > 1)
+    return _stars(rows.filter(one.fill_null(False).over(by)), by)
+
+
+def _span(years: pl.Expr) -> pl.Expr:
+    """From the first to the last of some years; null where there are none."""
+    return years.max() - years.min()
 
 
 def _apart(titled: pl.DataFrame, groups: Groups) -> pl.DataFrame:
@@ -288,13 +300,20 @@ def _apart(titled: pl.DataFrame, groups: Groups) -> pl.DataFrame:
     )
 
 
-def _surname(authors: pl.Series) -> pl.Series:
-    """Family name of the first author: ``Ada Bee``, ``Bee, A.`` and ``Bee A`` are all Bee."""
+def _first_author(authors: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Family name and initial of the first author.
+
+    ``Ada Bee``, ``Bee, A.`` and ``Bee A`` are all Bee, and A.
+    """
     first = authors.list.first()
     name = first.str.replace(r",.*$", "").str.replace(r"(?i)\s+(?:et al\.?|jr\.?|sr\.?)$", "")
     initials = name.str.contains(r"\s(?:[A-Z]\.?-?){1,3}$").fill_null(False)
     word = name.str.extract(r"^(\S+)", 1).zip_with(initials, name.str.extract(r"(\S+)$", 1))
-    return text.title_key(word)
+    after = name.str.extract(r"\s([A-Z])\.?-?(?:[A-Z]\.?-?){0,2}$", 1)
+    before = name.str.extract(r"^(\p{L})\S*\s", 1)
+    given = first.str.extract(r",\s*(\p{L})", 1)
+    given = given.zip_with(given.is_not_null(), after.zip_with(initials, before))
+    return text.title_key(word).alias("surname"), text.title_key(given).alias("initial")
 
 
 def components(pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
