@@ -26,6 +26,7 @@ def run(home: Path, folder: Path, command: str, *, input: str | None = None) -> 
         patch.chdir(folder)
         for name, value in environment(home).items():
             patch.setenv(name, value)
+        patch.setenv("_RJEM_MALLOC_CONF", "")  # taken back in the end, whatever a verb sets
         patch.setattr(signal, "signal", _leave_signals)
         patch.setattr(sys, "argv", ["hindsight-fast", *command.split()])
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((input or "").encode()), "utf-8"))

@@ -112,6 +112,7 @@ def test_citations_of_the_first_months() -> None:
         "2024:5": np.nan,  # not counted from the beginning
         "2015:0 2024:20 @2024-08-01": 20 * 182 / 214,  # of the year's first 214 days
         "2015:0 2024:20 @2024-06-30": np.nan,  # ended before the 12 months did
+        "2015:0 2024:20 @2024-02-30": np.nan,
         None: np.nan,
     }
     rows = [row | {"citations_dated": dated} for dated in cases]

@@ -35,14 +35,13 @@ def run(package: Path, **environment: str) -> str:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A copy of the package with its cache, which these tests may spoil."""
+    """A copy of the package, whose cache these tests may spoil."""
     copy = tmp_path / "site" / SOURCE.name
-    shutil.copytree(SOURCE, copy)
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     return copy
 
 
 def test_no_place_for_a_cache_gives_one_warning(package: Path, tmp_path: Path) -> None:
-    shutil.rmtree(package / "__pycache__", ignore_errors=True)
     (package / "__pycache__").write_text("a file where the folder should be")
     (tmp_path / "home").write_text("and another")
     assert run(package, HOME=str(tmp_path / "home"), XDG_CACHE_HOME=str(tmp_path / "home")) == "1"

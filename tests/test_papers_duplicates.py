@@ -363,6 +363,9 @@ def test_dated_counts_of_the_same_day_come_first() -> None:
     assert merge(*rows)["citations_dated"].to_list() == ["2023:7"]
     assert merge(rows[0], rows[1], rows[3])["citations_dated"].to_list() == ["2023:8 @2025-02-01"]
     assert merge(rows[0], rows[3])["citations_dated"].to_list() == [None]
+    of_no_day = [record("e", citations=9), *rows[2:]]
+    assert merge(*of_no_day)["citations_dated"].to_list() == ["2023:7 @2025-01-01"]
+    assert merge(*of_no_day[::2])["citations_dated"].to_list() == ["2023:9"]
 
 
 @pytest.mark.parametrize(

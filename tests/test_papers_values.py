@@ -4,6 +4,7 @@ from datetime import date
 from typing import Any
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,6 +119,13 @@ def test_what_is_not_understood_is_unknown_and_counted() -> None:
     wrong, nothing, good = cleaned.papers.to_dicts()
     for name in set(MALFORMED) - {"first_public"}:
         assert (wrong[name], nothing[name]) == (None, None) and good[name] is not None
+
+
+@pytest.mark.parametrize("day", ["2024-02-30", "2099-01-01", "2024-2-3", "2024-02-28 "])
+def test_dated_counts_end_on_a_day_that_there_was(day: str) -> None:
+    cleaned = _clean({"citations_dated": f"2015:0 2024:5 @{day}"})
+    assert cleaned.malformed["citations_dated"] == 1
+    assert cleaned.papers["citations_dated"].to_list() == [None]
 
 
 def test_an_arxiv_doi_is_no_malformed_doi() -> None:

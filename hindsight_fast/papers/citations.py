@@ -4,6 +4,8 @@ Counts by the year or month of citing (``2015:0 2023:5 2024-03:12``) end on the 
 count, or on one that they name last: ``2023:5 @2025-03-01``.
 """
 
+from datetime import date
+
 import polars as pl
 
 _COUNT = r"^\+?([0-9]{1,18})(?:\.0*)?$"
@@ -32,7 +34,29 @@ def parse(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     return counts.alias(texts.name), counts.is_null() & ~unknown
 
 
+_PART = "[0-9]{4}(?:-[0-9]{2})?:[0-9]+"
 _DAY = r" @([0-9]{4}-[0-9]{2}-[0-9]{2})$"
+_DATED = rf"^{_PART}(?: {_PART})*(?:{_DAY})?$"
+
+
+def parse_dated(texts: pl.Series, latest: date) -> pl.Series:
+    """Read counts by the year or month of citing.
+
+    Parameters
+    ----------
+    texts : polars.Series of String
+    latest : datetime.date
+        A day of counting after it is not believed.
+
+    Returns
+    -------
+    polars.Series of String
+        Null where a text is no such counts, or where the day that they name is none.
+    """
+    named = texts.str.extract(_DAY)
+    days = named.str.to_date("%Y-%m-%d", strict=False)
+    wrong = named.is_not_null() & ~(days <= latest).fill_null(False)
+    return texts.set(~texts.str.contains(_DATED) | wrong, None)
 
 
 def counted_on() -> pl.Expr:
@@ -43,8 +67,9 @@ def counted_on() -> pl.Expr:
     polars.Expr
         ``counted_on`` (Date), null where that is not known.
     """
-    own = pl.col("citations_dated").str.extract(_DAY).str.to_date("%Y-%m-%d", strict=False)
-    return pl.coalesce(own, "citations_as_of").alias("counted_on")
+    named = pl.col("citations_dated").str.extract(_DAY)
+    own = named.str.to_date("%Y-%m-%d", strict=False)
+    return pl.when(named.is_null()).then("citations_as_of").otherwise(own).alias("counted_on")
 
 
 def of_day(dated: pl.Series, counted_on: pl.Series, as_of: pl.Series) -> pl.Series:

@@ -331,6 +331,9 @@ def one_each(records: pl.DataFrame, table: Table) -> Each:
 
 def _counts_by_time(pick: Pick, known: pl.Expr, cited: NDArray[np.int64]) -> NDArray[np.int64]:
     """Choose the record that gives the dated counts: of the day of the whole count, if any is."""
-    same = pick.top(known & pick.as_chosen("counted_on", "citations_as_of", cited), "citations")
-    other = pick.top(known & pl.col("counted_on").is_not_null(), "citations")
-    return np.where(same >= 0, same, other)
+    on_a_day = known & pl.col("counted_on").is_not_null()
+    same = pick.as_chosen("counted_on", "citations_as_of", cited)
+    rows = pick.top(on_a_day & same, "citations")
+    for others in (on_a_day, known & same):
+        rows = np.where(rows >= 0, rows, pick.top(others, "citations"))
+    return rows

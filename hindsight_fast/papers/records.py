@@ -40,10 +40,6 @@ withdrawn, paratext, or nothing; other words mean nothing.
 _REPEATED = ("citations_source", "field", "license", "source")  # few distinct values
 _STATUSES = ("retracted", "withdrawn", "paratext")
 _YEAR = r"^([0-9]{4})(?:\.0*)?$"
-_DATED = (
-    r"^[0-9]{4}(?:-[0-9]{2})?:[0-9]+(?: [0-9]{4}(?:-[0-9]{2})?:[0-9]+)*"
-    r"(?: @[0-9]{4}-[0-9]{2}-[0-9]{2})?$"
-)
 _AS_VENUE = (
     r"(?i)^(?:arxiv|corr)\b[\w\s(),.-]{0,40}?[\s,:(]*\b(?:arxiv\s*:\s*(?:abs/)?|abs/)"
     r"((?:[a-z.-]+/)?[0-9.]{7,10}(?:v[0-9]{1,3})?)(?:\b.*)?$"
@@ -139,7 +135,7 @@ def clean(raw: pl.DataFrame, rules: Rules) -> Cleaned:
             languages.language(_each(raw["language"], _text), titles, abstracts),
             topics.tag(rules.topics, titles, abstracts),
             pl.repeat(1, len(titles), dtype=pl.Int32, eager=True).alias("n_records"),
-            noted("citations_dated", _dated_counts(raw["citations_dated"])),
+            noted("citations_dated", _dated_counts(raw["citations_dated"], today)),
             _authors(raw["authors"]),
             venues.within_volume(
                 venues.resolve(_each(raw["venue"], _text), rules.venues),
@@ -238,9 +234,8 @@ def _authors(lists: pl.Series) -> pl.Series:
     return lists.zip_with(kept, again["name"]).alias("authors")
 
 
-def _dated_counts(texts: pl.Series) -> pl.Series:
-    texts = text.missing_to_null(texts)
-    return texts.set(~texts.str.contains(_DATED), None)
+def _dated_counts(texts: pl.Series, today: date) -> pl.Series:
+    return citations.parse_dated(text.missing_to_null(texts), today + dates.FUTURE)
 
 
 def _year(years: pl.Series, today: date) -> pl.Series:
