@@ -66,31 +66,29 @@ def main() -> None:
         make = {"arxiv": arxiv, "s2": semantic_scholar}[arguments.shape]
         made = make(Path(folder), arguments.records)
         seconds = time.monotonic() - began
-        rows, stages = measure(Path(folder) / "store", made)
+        rows = measure(Path(folder) / "store", made)
     print(f"{made.lines:,} lines, made in {seconds:.0f} s")
     facts = machine("polars", "msgspec", "numpy")
     print(in_words(facts))
     print(table(rows))
-    if stages:
-        print("stages: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in stages.items()))
     ratio = rows[0]["MB/s"] / rows[1]["MB/s"]
     print(f"{ratio:.2f} of what polars takes for parsing alone")
     write_json(
         arguments.json,
         {"machine": facts, "shape": arguments.shape, "records": arguments.records, "rows": rows}
-        | {"stages": stages, "ratio": ratio},
+        | {"ratio": ratio},
     )
 
 
-def measure(out: Path, made: Made) -> tuple[list[dict[str, Any]], dict[str, float]]:
-    """A row for us and one for polars, and the seconds of our stages."""
+def measure(out: Path, made: Made) -> list[dict[str, Any]]:
+    """A row for us and one for polars."""
     build = [sys.executable, "-m", "hindsight_fast", "build", str(made.source), "--out", str(out)]
     ours = run([*build, "--json"])
     whole = json.dumps({str(path): name for path, name in made.whole.items()})
     polars = run([sys.executable, "-c", POLARS, whole])
     everything = [path for path in made.source.rglob("*") if path.is_file()]
     parsed = int(polars.facts["records"])
-    rows = [
+    return [
         {
             "way": way,
             "MB": megabytes(files),
@@ -105,7 +103,6 @@ def measure(out: Path, made: Made) -> tuple[list[dict[str, Any]], dict[str, floa
             ("polars, parsing", polars, made.whole, parsed, parsed > 0.98 * made.lines),
         )
     ]
-    return rows, ours.facts.get("stages", {})
 
 
 def megabytes(files: Iterable[Path]) -> float:
