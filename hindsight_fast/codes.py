@@ -8,6 +8,7 @@ L2 distance of codes is that of the vectors, but for rounding and for the axes l
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,41 @@ class ToCode:
         return codes
 
 
+class Principal(NamedTuple):
+    """Where vectors lie.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (d,), float32
+        Of all rows.
+    sample : ndarray of shape (m, d), float32
+        Some of them, less the mean.
+    variances : ndarray of shape (d,), float64
+        Of the sample along each component (times m), largest first, none below 0.
+    components : ndarray of shape (d, d), float64
+        Orthonormal columns, in that order.
+    """
+
+    mean: NDArray[np.float32]
+    sample: NDArray[np.float32]
+    variances: NDArray[np.float64]
+    components: NDArray[np.float64]
+
+
+def principal(vectors: NDArray[np.float32], rows: NDArray[np.int64]) -> Principal:
+    """Find the mean of some rows (n, d), at least one, and principal components of a sample.
+
+    Summed in float64 and in order, so the same for the same rows.
+    """
+    total = np.zeros(vectors.shape[1])
+    for some in chunks(rows):
+        total += vectors[some].sum(axis=0, dtype=np.float64)
+    mean = (total / len(rows)).astype(np.float32)
+    sample = vectors[rows[:: -(-len(rows) // _SAMPLE)]] - mean
+    values, components = np.linalg.eigh(sample.T.astype(np.float64) @ sample)
+    return Principal(mean, sample, np.maximum(values[::-1], 0), components[:, ::-1])
+
+
 def fit(
     vectors: NDArray[np.float32], rows: NDArray[np.int64], variance: float
 ) -> tuple[ToCode, float]:
@@ -49,24 +85,15 @@ def fit(
         Which of them; at least one.
     variance
         Least share of their variance around the mean that the axes must keep.
-
-    Notes
-    -----
-    Summed in float64 and in order, so the same for the same rows.
     """
-    total = np.zeros(vectors.shape[1])
-    for some in chunks(rows):
-        total += vectors[some].sum(axis=0, dtype=np.float64)
-    mean = (total / len(rows)).astype(np.float32)
-    sample = vectors[rows[:: -(-len(rows) // _SAMPLE)]] - mean
-    values, components = np.linalg.eigh(sample.T.astype(np.float64) @ sample)
-    kept = np.cumsum(np.maximum(values[::-1], 0))
+    mean, sample, variances, components = principal(vectors, rows)
+    kept = np.cumsum(variances)
     if not kept[-1] > 1e-12:  # all vectors are the mean
         return ToCode(mean, np.eye(len(mean), min(len(mean), _AXES_STEP), dtype=np.float32)), 1.0
     kept /= kept[-1]
     wanted = int(np.searchsorted(kept, variance)) + 1
     n_axes = min(-(-wanted // _AXES_STEP) * _AXES_STEP, len(mean))
-    axes = components[:, ::-1][:, :n_axes].astype(np.float32)
+    axes = components[:, :n_axes].astype(np.float32)
     reach = float(np.quantile(np.abs(sample @ axes), _COVERED))
     return ToCode(mean, np.ascontiguousarray(axes * (127 / reach))), float(kept[n_axes - 1])
 

@@ -20,7 +20,7 @@ from hindsight_fast.papers.text import MEETING_VERSIONS, TEXT_VERSION
 from hindsight_fast.pool import Pool
 from hindsight_fast.store import UNIT_TOLERANCE
 from hindsight_fast.tables import TEXT_COLUMNS, matches_table, score_table
-from hindsight_kernels import Matches, exact, match, scan
+from hindsight_kernels import Matches, match, pruned_scan, scan
 
 INDEX_CANDIDATES = 3
 """An index nominates this many times K papers, so that its own order need not be exact."""
@@ -112,6 +112,11 @@ class Scorer:
         Precisions that the pool's vectors may have beside float32, float16 and the encoder's own,
         which was named when it was opened.
 
+    Attributes
+    ----------
+    n_rescored : int
+        Similarities that the kernel computed so far, of papers that a search nominated.
+
     Raises
     ------
     EncoderError
@@ -149,6 +154,7 @@ class Scorer:
         _check_precision(pool, allow if encoder is None else {*allow, encoder.precision})
         self.search = self._choose_search(search)
         self.seconds = {"text": 0.0, "encode": 0.0, "search": 0.0, "match": 0.0, "table": 0.0}
+        self.n_rescored = 0
 
     @property
     def signature(self) -> str:
@@ -232,16 +238,7 @@ class Scorer:
 
     def match_exactly(self, vectors: NDArray[np.float32]) -> Matches:
         """What the exact scan finds, whatever `search` is; otherwise like `match_vectors`."""
-        pool, config = self.pool, self.config
-        with _damage(pool):
-            return exact(
-                vectors,
-                pool.vectors,
-                pool.impact,
-                config.k,
-                config.theta,
-                threads=self.threads,
-            )
+        return self._decide(vectors, self._scan(vectors))
 
     def matches_table(self, scored: Scored) -> pl.DataFrame:
         """The K nearest papers of each scored idea; columns of `tables.MATCH_SCHEMA`."""
@@ -251,6 +248,7 @@ class Scorer:
     def _timed_match(self, vectors: NDArray[np.float32]) -> Matches:
         with self._timed("search"):
             candidates = self._nominate(vectors)
+        self.n_rescored += int((candidates >= 0).sum())
         with self._timed("match"):
             return self._decide(vectors, candidates)
 
@@ -267,7 +265,10 @@ class Scorer:
     def _scan(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
         pool = self.pool
         with _damage(pool):
-            return scan(vectors, pool.vectors, pool.impact, self.config.k, threads=self.threads)
+            arrays = (vectors, pool.vectors, pool.impact)
+            if pool.projection is None:
+                return scan(*arrays, self.config.k, threads=self.threads)
+            return pruned_scan(*arrays, pool.projection, self.config.k, threads=self.threads)
 
     def _decide(self, vectors: NDArray[np.float32], candidates: NDArray[np.int32]) -> Matches:
         pool, config = self.pool, self.config

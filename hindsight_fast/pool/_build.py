@@ -20,6 +20,7 @@ from hindsight_fast.papers.choosing import Where, check_topics
 from hindsight_fast.pool._coverage import FACTS, coverage
 from hindsight_fast.pool._read import IMPACT, KIND, Pool
 from hindsight_fast.pool._window import WindowConfig, nonzero_rows, outside, reasons
+from hindsight_fast.projection import build_projection
 from hindsight_fast.storage import create_array, existing, publish
 from hindsight_fast.store import Store, Vectors, columns_hash, topics_of
 
@@ -114,6 +115,9 @@ def build_pool(
             "theta": defaults.theta,
             "index": None,
         }
+        staging.body["projection"] = build_projection(
+            members.vectors, members.eligible, staging.folder, defaults.k
+        )
         if index is not None and members.eligible.any():
             staging.body["index"] = _build_index(
                 members.vectors, members.eligible, staging.folder, index, threads, progress

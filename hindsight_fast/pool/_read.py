@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from hindsight_fast import projection
 from hindsight_fast.config import fingerprint
 from hindsight_fast.errors import ArtefactError, UsageError
 from hindsight_fast.impact import in_words
@@ -19,6 +20,7 @@ from hindsight_fast.storage import (
 )
 from hindsight_fast.store import Store, Vectors
 from hindsight_fast.version import __version__
+from hindsight_kernels import Projected
 
 if TYPE_CHECKING:
     from hindsight_fast.index import Index
@@ -46,6 +48,8 @@ class Pool:
     impact : ndarray of shape (n,), float32, read-only
         Between 0 and 1; -1 where not eligible.
     index : Index or None
+    projection : Projected or None
+        What the exact scan looks at first; none in pools of few papers, and in older ones.
     k, theta : int, float
         Defaults for scoring.
     cutoff, until, start : datetime.date
@@ -105,6 +109,7 @@ class Pool:
         self.taken = of_store.taken
         self.check: dict[str, Any] | None = of_store.manifest.body.get("check")
         self.index = self._view_index()
+        self.projection = self._projection()
 
     @classmethod
     def open(cls, path: str | Path, store: Store | str | Path | None = None) -> "Pool":
@@ -199,6 +204,12 @@ class Pool:
             raise ArtefactError(f"{self.path}: its rows are not those of its window")
         return vectors
 
+    def _projection(self) -> Projected | None:
+        if self.manifest.body.get("projection") is None:
+            return None
+        facts = self.manifest.table("projection")
+        return projection.open_projection(self.path, facts, *self.vectors.shape)
+
     def _view_index(self) -> "Index | None":
         if self.manifest.body.get("index") is None:
             return None
@@ -210,7 +221,7 @@ class Pool:
         except (KeyError, TypeError, ValueError, UsageError) as error:
             raise ArtefactError(f"{self.path}: no settings of an index: {error}") from error
         for name, file in self.manifest.files.items():
-            if name != IMPACT:
+            if name not in (IMPACT, *projection.FILES):
                 full_hash_once(self.path / name, file)
         index = Index.view(self.path, config)
         if index.n_papers != self.n_papers:

@@ -23,6 +23,7 @@ def _rows(scalar: Any, ndim: int, *, readonly: bool) -> Any:
 F32_IN = _rows(types.float32, 1, readonly=True)
 F32_2D_IN = _rows(types.float32, 2, readonly=True)
 I32_2D_IN = _rows(types.int32, 2, readonly=True)
+I64_IN = _rows(types.int64, 1, readonly=True)
 F32 = _rows(types.float32, 1, readonly=False)
 F32_2D = _rows(types.float32, 2, readonly=False)
 F64 = _rows(types.float64, 1, readonly=False)

@@ -15,14 +15,13 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from hindsight_kernels._jit import F32_2D, I32, helper, kernel
+from hindsight_kernels._jit import F32_2D, I32, I64_IN, helper, kernel
 from hindsight_kernels.match import check_array
 
 NOT_PLAIN = -1
 """In place of a count: the list is left to the caller."""
 
 _U8_IN = types.Array(types.uint8, 1, "C", readonly=True)
-_I64_IN = types.Array(types.int64, 1, "C", readonly=True)
 _DIGITS = np.uint64(18)  # the most that fit an int64 whatever they are
 _NEAR = 2.0**-50
 _LEAST = 2.0**-125  # twice the least normal float32: what is computed may err
@@ -112,7 +111,7 @@ def _list(text: Any, at: Any, stop: Any, out: Any) -> Any:
         at += _1
 
 
-@kernel(_U8_IN, _I64_IN, _I64_IN, F32_2D, I32)
+@kernel(_U8_IN, I64_IN, I64_IN, F32_2D, I32)
 def _lists(
     text: NDArray[np.uint8],
     starts: NDArray[np.int64],

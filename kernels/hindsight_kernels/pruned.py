@@ -1,0 +1,479 @@
+"""Nominate every paper that could be among an idea's K nearest, by products along few axes.
+
+Encoders' vectors share a large mean m, and what remains varies mostly along few axes. Let V be
+(d, a) with nearly orthonormal columns. For a paper x and a query q, in exact arithmetic,
+
+    x - m = V t + e,    q - m = V w + f,    t, w: V'(x - m), V'(q - m) as they are stored,
+    q.x = w.t + m.(x - m) + q.m + [f.e + w.(V'e) + (V'f).t + w.(V'V - I)t].
+
+By Cauchy and Schwarz the bracket is at most |f||e| + |w||V'e| + (|V'f| + g|w|)|t|, g the Frobenius
+norm of V'V - I; |e| and |V'e| are measured for each paper, |f| and |V'f| for each query. So
+
+    p = w.t + |f||e| + |w||V'e| + m.(x - m),
+
+one product of a + 3 numbers, computed by BLAS in float32, bounds the similarity that `match` finds:
+
+    similarity <= p + q.m + eps,
+
+where eps is what rounding adds to p and to the similarity (as in `scan`), and the rest of the
+bracket. The most promising papers are rescored on the way; one whose bound is below the K-th
+largest similarity of these can't be among the K nearest, and all others are nominated.
+
+That is the work of `scan` times (a + 3) / d. What it costs is some papers more to rescore.
+"""
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hindsight_kernels._jit import (
+    F32_2D,
+    F32_2D_IN,
+    F32_IN,
+    I32,
+    I32_2D,
+    I64,
+    I64_IN,
+    helper,
+    kernel,
+)
+from hindsight_kernels._threads import clamp_threads, run_all, single_threaded_blas
+from hindsight_kernels.match import check_array, check_vectors, match
+
+BLOCK = 1024
+"""Papers per matrix product."""
+_IDEAS = 1024
+_BUFFERED = 1 << 21  # candidates that one thread may hold
+_ROOM = 256  # candidates of an idea that wait until there are more, at least
+_CHUNK = 64  # products compared at once before any is looked at
+_AT_ONCE = 4096  # papers projected together
+_EXTRA = 3
+_LARGEST = 6e4  # a coordinate that float16 still holds
+_LONGEST = 1e15  # product of norms, as in `scan`
+_U, _U64 = 2.0**-24, 2.0**-53
+
+
+class Limits(NamedTuple):
+    """What no paper exceeds, and how far axes are from orthonormal."""
+
+    length: float
+    """Largest |t|."""
+    outside: float
+    """Largest |e|."""
+    inside: float
+    """Largest |V'e|."""
+    offset: float
+    """Largest |m.(x - m)|."""
+    slack: float
+    """g, the Frobenius norm of V'V - I."""
+
+
+class Projected(NamedTuple):
+    """Papers along a few axes, with what that leaves out.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (d,), float32
+    axes : ndarray of shape (d, a), float32
+        Nearly orthonormal columns.
+    coordinates : ndarray of shape (N, a), float16
+        t of each paper.
+    bounds : ndarray of shape (N, 3), float32
+        |e| and |V'e|, rounded up, and m.(x - m). NaN for a paper with NaN or inf.
+    limits : Limits
+    """
+
+    mean: NDArray[np.float32]
+    axes: NDArray[np.float32]
+    coordinates: NDArray[np.float16]
+    bounds: NDArray[np.float32]
+    limits: Limits
+
+
+class _Ideas(NamedTuple):
+    """A few ideas: the left side of products, q.m and eps."""
+
+    left: NDArray[np.float32]
+    shift: NDArray[np.float64]
+    errors: NDArray[np.float64]
+
+
+class _Part(NamedTuple):
+    """What one thread nominates for a few ideas: upper bounds less q.m, rows, how many, lower."""
+
+    values: NDArray[np.float32]
+    rows: NDArray[np.int32]
+    counts: NDArray[np.int32]
+    lower: NDArray[np.float64]
+
+
+def project(
+    papers: NDArray[np.float32],
+    mean: NDArray[np.float32],
+    axes: NDArray[np.float32],
+    coordinates: NDArray[np.float16],
+    bounds: NDArray[np.float32],
+) -> Projected:
+    """Fill `coordinates` and `bounds`, which may be memory-mapped.
+
+    Parameters
+    ----------
+    papers : ndarray of shape (N, d), float32
+    mean : ndarray of shape (d,), float32
+    axes : ndarray of shape (d, a), float32
+        Nearly orthonormal columns; whatever they are, what is nominated is right.
+    coordinates : ndarray of shape (N, a), float16
+    bounds : ndarray of shape (N, 3), float32
+
+    Returns
+    -------
+    Projected
+        Of these arrays.
+
+    Raises
+    ------
+    ValueError
+        A coordinate is beyond 60,000: far from a unit vector.
+    """
+    m, v = mean.astype(np.float64), axes.astype(np.float64)
+    largest = np.zeros(4)
+    for start in range(0, len(papers), _AT_ONCE):
+        some = slice(start, min(start + _AT_ONCE, len(papers)))
+        rows = papers[some].astype(np.float64)
+        finite = np.isfinite(rows).all(axis=1, keepdims=True)
+        y = np.where(finite, rows - m, 0.0)
+        turned = y @ v
+        if turned.size and not np.abs(turned).max() <= _LARGEST:
+            raise ValueError(f"a coordinate is {np.abs(turned).max():.3g}, not near 1")
+        coordinates[some] = turned
+        t = coordinates[some].astype(np.float64)
+        e = y - t @ v.T
+        size = _norms(y)
+        measured = np.stack([_above(_norms(e), size), _above(_norms(e @ v), size), y @ m], axis=1)
+        bounds[some] = np.where(finite, measured, np.nan)
+        of_some = np.concatenate([_above(_norms(t), size)[:, None], np.abs(measured)], axis=1)
+        largest = np.maximum(largest, of_some.max(axis=0))
+    slack = float(np.linalg.norm(v.T @ v - np.eye(v.shape[1])))
+    length, outside, inside, offset = largest.tolist()
+    limits = Limits(length, outside, inside, offset, slack * (1 + 1e-9))
+    return Projected(mean, axes, coordinates, bounds, limits)
+
+
+def pruned_scan(
+    queries: NDArray[np.float32],
+    papers: NDArray[np.float32],
+    impact: NDArray[np.float32],
+    projected: Projected,
+    k: int,
+    *,
+    threads: int,
+    block: int = BLOCK,
+) -> NDArray[np.int32]:
+    """Candidates among which `match` finds each idea's exact k nearest eligible papers.
+
+    Parameters
+    ----------
+    queries, papers, impact
+        As in `match`.
+    projected : Projected
+        The papers, by `project`.
+    k : int
+        How many nearest papers must be among the candidates.
+    threads : int
+        Most threads to use; clamped to the usable processors. BLAS runs on one in each.
+    block : int
+        Papers per matrix product; changes speed and memory, never what `match` finds.
+
+    Returns
+    -------
+    ndarray of shape (n, c), int32
+        Rows of papers, padded with -1. Which come along that are not needed depends on block and
+        threads.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `match`; also where shapes of `projected` don't agree, or a query's norm times a
+        paper's may exceed 1e15.
+
+    Notes
+    -----
+    Memory per thread: 1,024 x block products and as many candidates and more; fewer ideas at once
+    where k is large.
+    """
+    threads = clamp_threads(threads)
+    queries, papers, impact = check_vectors(queries, papers, impact)
+    projected = _checked(projected, papers)
+    if k < 1 or block < 1:
+        raise ValueError(f"k is {k} and block is {block}; both must be at least 1")
+    n, n_papers = len(queries), len(papers)
+    if n == 0 or n_papers == 0:
+        return np.full((n, 0), -1, np.int32)
+    k = min(k, n_papers)
+    n_parts = min(threads, -(-n_papers // block))
+    edges = [n_papers * part // n_parts for part in range(n_parts + 1)]
+
+    at_once = max(1, min(_IDEAS, _BUFFERED // (block + _room(k))))
+    found: list[NDArray[np.int32]] = []
+    with single_threaded_blas():
+        for start in range(0, n, at_once):
+            some = queries[start : start + at_once]
+            ideas = _prepared(some, projected)
+
+            def work(
+                span: tuple[int, int], some: NDArray[np.float32] = some, ideas: _Ideas = ideas
+            ) -> _Part:
+                return _nominate(some, ideas, papers, impact, projected, k, *span, block)
+
+            found.append(_merged(run_all(work, list(pairwise(edges)), threads)))
+    candidates = np.full((n, max(rows.shape[1] for rows in found)), -1, np.int32)
+    for start, rows in zip(range(0, n, at_once), found, strict=True):
+        candidates[start : start + len(rows), : rows.shape[1]] = rows
+    return candidates
+
+
+def _checked(projected: Projected, papers: NDArray[np.float32]) -> Projected:
+    mean = check_array("mean", projected.mean, np.float32, 1, copy=True)
+    axes = check_array("axes", projected.axes, np.float32, 2, copy=True)
+    coordinates = check_array("coordinates", projected.coordinates, np.float16, 2, copy=False)
+    bounds = check_array("bounds", projected.bounds, np.float32, 2, copy=False)
+    n, d = papers.shape
+    shapes = (mean.shape, axes.shape[:1], coordinates.shape, bounds.shape)
+    if shapes != ((d,), (d,), (n, axes.shape[1]), (n, _EXTRA)):
+        raise ValueError(f"papers are {papers.shape}, but their projections are {shapes}")
+    return Projected(mean, axes, coordinates, bounds, projected.limits)
+
+
+def _prepared(queries: NDArray[np.float32], projected: Projected) -> _Ideas:
+    limits = projected.limits
+    m, v = projected.mean.astype(np.float64), projected.axes.astype(np.float64)
+    d, terms = len(v), v.shape[1] + _EXTRA
+    with np.errstate(all="ignore"):  # NaN and inf have no products, and are nominated nothing
+        q = queries.astype(np.float64)
+        q[~np.isfinite(q).all(axis=1)] = np.nan
+        z = q - m
+        w = (z @ v).astype(np.float32)
+        turned = w.astype(np.float64)
+        f = z - turned @ v.T
+        size = _norms(z)
+        outside, inside = _above(_norms(f), size), _above(_norms(turned), size)
+        left = np.concatenate(
+            [w, outside[:, None], inside[:, None], np.ones((len(q), 1), np.float32)], axis=1
+        )
+        o, i = outside.astype(np.float64), inside.astype(np.float64)
+        of_papers = limits.length * (1 + limits.slack) + limits.outside + _norms(m[None])[0]
+        of_queries = _norms(q)
+        longest = np.nan_to_num(of_queries).max()
+        if not longest * of_papers <= _LONGEST:
+            raise ValueError(f"norms reach {of_papers:.3g} and {longest:.3g}, not near 1")
+        magnitude = i * (limits.length + limits.inside) + o * limits.outside + limits.offset
+        errors = (
+            _gamma(terms, _U) * magnitude
+            + _U * limits.offset
+            + (_norms(f @ v) + limits.slack * i + 1e-12 * size) * limits.length
+            + (_U + 4 * _gamma(d, _U64)) * of_queries * of_papers
+        ) * (1 + 1e-6) + (d + terms) * 2.0**-125
+        return _Ideas(np.ascontiguousarray(left), q @ m, errors)
+
+
+def _nominate(
+    queries: NDArray[np.float32],
+    ideas: _Ideas,
+    papers: NDArray[np.float32],
+    impact: NDArray[np.float32],
+    projected: Projected,
+    k: int,
+    low: int,
+    high: int,
+    block: int,
+) -> _Part:
+    """Candidates of a few ideas among papers low..high-1, in the calling thread."""
+    n, a = len(queries), projected.axes.shape[1]
+    room = _room(k)
+    values = np.empty((n, block + room), np.float32)
+    rows = np.empty((n, block + room), np.int32)
+    counts = np.zeros(n, np.int32)
+    lower = np.full(n, -np.inf)
+    right = np.empty((block, a + _EXTRA), np.float32)
+    products = np.empty(n * block, np.float32)
+    for start in range(low, high, block):
+        stop = min(start + block, high)
+        here = right[: stop - start]
+        here[:, :a] = projected.coordinates[start:stop]
+        here[:, a:] = projected.bounds[start:stop]
+        p = products[: n * len(here)].reshape(n, len(here))
+        with np.errstate(all="ignore"):
+            np.matmul(ideas.left, here.T, out=p)
+        _collect(p, impact, start, _just_below(lower), values, rows, counts)
+        part = _Part(values, rows, counts, lower)
+        full = np.flatnonzero(counts > room)
+        if len(full):
+            _raise(full, queries, papers, impact, ideas, k, part)
+            full = full[counts[full] > room // 2]
+        if len(full):
+            _settle(full, queries, papers, impact, ideas, k, part)
+    return _Part(values, rows, counts, lower)
+
+
+def _raise(
+    ideas: NDArray[np.int64],
+    queries: NDArray[np.float32],
+    papers: NDArray[np.float32],
+    impact: NDArray[np.float32],
+    of: _Ideas,
+    k: int,
+    part: _Part,
+) -> None:
+    """Rescore the most promising candidates of some ideas, and drop all that fall below.
+
+    All of them have twice k candidates and more.
+    """
+    width = int(part.counts[ideas].max())
+    there = np.arange(width) < part.counts[ideas, None]
+    values = np.where(there, part.values[ideas, :width], -np.inf)
+    first = np.argpartition(values, -2 * k, axis=1)[:, -2 * k :]
+    some = np.take_along_axis(part.rows[ideas, :width], first, axis=1)
+    best = match(queries[ideas], papers, impact, some, k, -np.inf, threads=1)
+    _tighten(ideas, best.similarities, of, part)
+    _drop(ideas, _just_below(part.lower), part.values, part.rows, part.counts)
+
+
+def _tighten(
+    ideas: NDArray[np.int64], similarities: NDArray[np.float32], of: _Ideas, part: _Part
+) -> None:
+    """Raise lower bounds to what it takes to be as near as the k-th of some papers."""
+    least = similarities[:, -1] - of.shift[ideas] - of.errors[ideas]
+    part.lower[ideas] = np.maximum(part.lower[ideas], least)
+
+
+def _settle(
+    ideas: NDArray[np.int64],
+    queries: NDArray[np.float32],
+    papers: NDArray[np.float32],
+    impact: NDArray[np.float32],
+    of: _Ideas,
+    k: int,
+    part: _Part,
+) -> None:
+    """Keep the exact best k of some ideas' candidates, and raise lower bounds by them.
+
+    Later papers have higher rows, so one of equal similarity is never needed instead.
+    """
+    width = int(part.counts[ideas].max())
+    there = np.arange(width) < part.counts[ideas, None]
+    candidates = np.where(there, part.rows[ideas, :width], -1).astype(np.int32)
+    best = match(queries[ideas], papers, impact, candidates, k, -np.inf, threads=1)
+    known = best.similarities - of.shift[ideas, None]
+    part.rows[ideas, :k] = best.rows
+    part.values[ideas, :k] = np.nextafter(known.astype(np.float32), np.float32(np.inf))
+    part.counts[ideas] = (best.rows >= 0).sum(axis=1)
+    _tighten(ideas, best.similarities, of, part)
+
+
+def _merged(parts: list[_Part]) -> NDArray[np.int32]:
+    """Candidates of a few ideas over all parts; (n, c), padded."""
+    least = _just_below(np.max([part.lower for part in parts], axis=0))
+    every = np.arange(len(least))
+    for part in parts:
+        _drop(every, least, part.values, part.rows, part.counts)
+    total = sum((part.counts for part in parts), np.zeros_like(parts[0].counts))
+    rows = np.full((len(least), int(total.max())), -1, np.int32)
+    filled = np.zeros_like(total)
+    for part in parts:
+        _append(part.rows, part.counts, rows, filled)
+    return rows
+
+
+def _room(k: int) -> int:
+    return max(_ROOM, 8 * k)
+
+
+def _gamma(n: int, u: float) -> float:
+    return n * u / (1 - n * u)
+
+
+def _norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    norms: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return norms
+
+
+def _above(norms: NDArray[np.float64], size: NDArray[np.float64]) -> NDArray[np.float32]:
+    """float32 and no less than norms of rows that were computed from others of `size`."""
+    raised = norms * (1 + 1e-9) + 1e-12 * size
+    return np.nextafter(raised.astype(np.float32), np.float32(np.inf))
+
+
+def _just_below(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """float32 and no larger than the values, so that rounding loses no candidate."""
+    return np.nextafter(values.astype(np.float32), np.float32(-np.inf))
+
+
+@helper
+def _any_passes(chunk: Any, least: Any) -> Any:
+    """Of _CHUNK products; int32 and a constant length all along, or it's not vectorised."""
+    passing = np.int32(0)
+    for j in range(_CHUNK):
+        passing = np.int32(passing + np.int32(chunk[j] >= least))
+    return passing > 0
+
+
+@kernel(F32_2D_IN, F32_IN, I64, F32_IN, F32_2D, I32_2D, I32)
+def _collect(
+    products: NDArray[np.float32],
+    impact: NDArray[np.float32],
+    first_row: int,
+    least: NDArray[np.float32],
+    values: NDArray[np.float32],
+    rows: NDArray[np.int32],
+    counts: NDArray[np.int32],
+) -> None:
+    """Add a block's papers that reach each idea's least product; there is room for all."""
+    n, n_columns = products.shape
+    for i in range(n):
+        p = products[i]
+        count = counts[i]
+        for chunk in range(0, n_columns, _CHUNK):
+            stop = min(chunk + _CHUNK, n_columns)
+            if chunk + _CHUNK == stop and not _any_passes(p[chunk:stop], least[i]):
+                continue
+            for j in range(chunk, stop):
+                if p[j] >= least[i] and impact[first_row + j] >= 0:
+                    values[i, count] = p[j]
+                    rows[i, count] = first_row + j
+                    count += 1
+        counts[i] = count
+
+
+@kernel(I64_IN, F32_IN, F32_2D, I32_2D, I32)
+def _drop(
+    ideas: NDArray[np.int64],
+    least: NDArray[np.float32],
+    values: NDArray[np.float32],
+    rows: NDArray[np.int32],
+    counts: NDArray[np.int32],
+) -> None:
+    """Drop candidates of some ideas that don't reach their least value."""
+    for i in ideas:
+        kept = 0
+        for j in range(counts[i]):
+            if values[i, j] >= least[i]:
+                values[i, kept] = values[i, j]
+                rows[i, kept] = rows[i, j]
+                kept += 1
+        counts[i] = kept
+
+
+@kernel(I32_2D, I32, I32_2D, I32)
+def _append(
+    rows: NDArray[np.int32],
+    counts: NDArray[np.int32],
+    all_rows: NDArray[np.int32],
+    filled: NDArray[np.int32],
+) -> None:
+    """Add one part's candidates after those of the parts before it."""
+    for i in range(counts.size):
+        for j in range(counts[i]):
+            all_rows[i, filled[i]] = rows[i, j]
+            filled[i] += 1

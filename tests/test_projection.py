@@ -1,0 +1,141 @@
+"""A pool's projection: what the exact scan looks at first changes no score."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+
+from hindsight_fast import Scorer, projection
+from hindsight_fast.errors import ArtefactError
+from hindsight_fast.pool import Pool, build_pool, verify_artefact
+from hindsight_fast.projection import FILES, build_projection, open_projection
+from hindsight_kernels import exact, match, pruned_scan, scan
+from scoring_world import E, T, World, made_up_ideas, make_world
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(projection, "FEWEST", 20)
+        return make_world(tmp_path_factory.mktemp("world"), n=400)
+
+
+def test_scores_are_those_of_the_plain_scan(world: World, tmp_path: Path) -> None:
+    plain = build_pool(world.store, tmp_path / "plain", cutoff=T, until=E, k=5)
+    assert plain.projection is None and world.pool.projection is not None
+    ideas = pl.DataFrame(made_up_ideas(50))
+    tables = [Scorer(pool, world.encoder, theta=0.5).score(ideas) for pool in (plain, world.pool)]
+    assert tables[0].equals(tables[1])
+    vectors = np.ascontiguousarray(world.pool.vectors[:40])
+    found, right = (Scorer(pool, k=7).match_exactly(vectors) for pool in (world.pool, plain))
+    for one, other in zip(found, right, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_what_was_rescored_is_counted(world: World) -> None:
+    scorer = Scorer(world.pool, world.encoder, k=5)
+    scorer.score(pl.DataFrame(made_up_ideas(20)))
+    assert 20 * 5 <= scorer.n_rescored <= 20 * world.pool.n_papers
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("harm", ["gone", "cut", "other"])
+def test_a_damaged_file_is_seen(name: str, harm: str, world: World, tmp_path: Path) -> None:
+    path = tmp_path / "pool"
+    shutil.copytree(world.pool.path, path)
+    if harm == "gone":
+        (path / name).unlink()
+    elif harm == "cut":
+        (path / name).write_bytes((path / name).read_bytes()[:-8])
+    else:
+        np.save(path / name, np.zeros(3, np.float32))
+    with pytest.raises(ArtefactError):
+        Pool.open(path, world.store)
+
+
+def test_a_flipped_bit_is_found_by_verify(world: World, tmp_path: Path) -> None:
+    shutil.copytree(world.store.path, tmp_path / "store")
+    path = tmp_path / "pool"
+    shutil.copytree(world.pool.path, path)
+    verify_artefact(path)
+    raw = bytearray((path / projection.COORDINATES).read_bytes())
+    raw[-5] ^= 1
+    (path / projection.COORDINATES).write_bytes(raw)
+    with pytest.raises(ArtefactError, match=projection.COORDINATES):
+        verify_artefact(path)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        {"n_axes": 16},
+        {"n_axes": 0, "limits": {}},
+        {"n_axes": 16, "limits": dict.fromkeys(("length", "outside"), 1.0)},
+        {"n_axes": 16, "limits": {"length": float("nan"), "outside": 1.0, "inside": 1.0}},
+        {"n_axes": 16, "limits": [1.0] * 5},
+    ],
+)
+def test_facts_that_make_no_sense_are_refused(
+    facts: dict[str, object], world: World, tmp_path: Path
+) -> None:
+    path = tmp_path / "pool"
+    shutil.copytree(world.pool.path, path)
+    with pytest.raises(ArtefactError):
+        open_projection(path, facts, world.pool.n, world.pool.vectors.shape[1])
+
+
+def near_a_mean(n: int, d: int, rank: int) -> NDArray[np.float32]:
+    rng = np.random.default_rng(4)
+    rows = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, d)) / rank + 1
+    rows += 1e-3 * rng.standard_normal((n, d))
+    unit: NDArray[np.float32] = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(
+        np.float32
+    )
+    return unit
+
+
+def test_as_many_axes_as_the_vectors_lie_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projection, "FEWEST", 100)
+    vectors = near_a_mean(3000, 256, rank=20)
+    eligible = np.arange(3000) % 5 > 0
+    facts = build_projection(vectors, eligible, tmp_path, 20)
+    assert facts is not None and 16 < facts["n_axes"] <= 64 and facts["variance"] > 0.98
+    opened = open_projection(tmp_path, json.loads(json.dumps(facts)), 3000, 256)
+    impact = np.where(eligible, 0.5, -1).astype(np.float32)
+    found = pruned_scan(vectors[:30], vectors, impact, opened, 20, threads=2)
+    plain = scan(vectors[:30], vectors, impact, 20, threads=2)
+    for one, other in zip(
+        *(match(vectors[:30], vectors, impact, c, 20, 0.9, threads=1) for c in (found, plain)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_where_no_axes_help_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projection, "FEWEST", 100)
+    rng = np.random.default_rng(5)
+    rows = rng.standard_normal((2000, 64))  # the same in all directions
+    vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    assert build_projection(vectors, np.ones(2000, bool), tmp_path, 20) is None
+    assert build_projection(vectors[:99], np.ones(99, bool), tmp_path, 20) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_papers_that_are_all_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projection, "FEWEST", 100)
+    vectors = np.repeat(near_a_mean(1, 64, rank=4), 500, axis=0)
+    facts = build_projection(vectors, np.ones(500, bool), tmp_path, 20)
+    if facts is not None:
+        opened = open_projection(tmp_path, facts, 500, 64)
+        impact = np.ones(500, np.float32)
+        candidates = pruned_scan(vectors[:3], vectors, impact, opened, 20, threads=2)
+        found = match(vectors[:3], vectors, impact, candidates, 20, 0.5, threads=1)
+        right = exact(vectors[:3], vectors, impact, 20, 0.5, threads=1)
+        np.testing.assert_array_equal(found.rows, right.rows)
