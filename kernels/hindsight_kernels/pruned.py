@@ -45,8 +45,8 @@ from hindsight_kernels.match import check_array, check_vectors, match
 BLOCK = 1024
 """Papers per matrix product."""
 _IDEAS = 1024
-_BUFFERED = 1 << 21  # candidates that one thread may hold
-_ROOM = 256  # candidates of an idea that wait until there are more, at least
+_BUFFERED = 1 << 22  # candidates that one thread may hold
+_GROWTH = 3.0  # lower bounds are raised whenever so many times as many papers were seen
 _CHUNK = 64  # products compared at once before any is looked at
 _AT_ONCE = 4096  # papers projected together
 _EXTRA = 3
@@ -215,17 +215,18 @@ def pruned_scan(
     n_parts = min(threads, -(-n_papers // block))
     edges = [n_papers * part // n_parts for part in range(n_parts + 1)]
 
-    at_once = max(1, min(_IDEAS, _BUFFERED // (block + _room(k))))
+    at_once = max(1, min(_IDEAS, _BUFFERED // (2 * block + 8 * k)))
     found: list[NDArray[np.int32]] = []
     with single_threaded_blas():
         for start in range(0, n, at_once):
             some = queries[start : start + at_once]
             ideas = _prepared(some, projected)
 
-            def work(
-                span: tuple[int, int], some: NDArray[np.float32] = some, ideas: _Ideas = ideas
-            ) -> _Part:
-                return _nominate(some, ideas, papers, impact, projected, k, *span, block)
+            lower = np.full(len(some), -np.inf)
+            fixed = (some, ideas, papers, impact, projected, k, lower)
+
+            def work(span: tuple[int, int], fixed: Any = fixed) -> _Part:
+                return _nominate(*fixed, *span, block)
 
             found.append(_merged(run_all(work, list(pairwise(edges)), threads)))
     candidates = np.full((n, max(rows.shape[1] for rows in found)), -1, np.int32)
@@ -285,36 +286,42 @@ def _nominate(
     impact: NDArray[np.float32],
     projected: Projected,
     k: int,
+    lower: NDArray[np.float64],
     low: int,
     high: int,
     block: int,
 ) -> _Part:
-    """Candidates of a few ideas among papers low..high-1, in the calling thread."""
+    """Candidates of a few ideas among papers low..high-1, in the calling thread.
+
+    What one thread learns of the K-th largest similarity, `lower`, helps the others. Should two
+    write at once, one of two right bounds is left.
+    """
     n, a = len(queries), projected.axes.shape[1]
-    room = _room(k)
-    values = np.empty((n, block + room), np.float32)
-    rows = np.empty((n, block + room), np.int32)
-    counts = np.zeros(n, np.int32)
-    lower = np.full(n, -np.inf)
+    capacity = 2 * block + 8 * k
+    values = np.empty((n, capacity), np.float32)
+    rows = np.empty((n, capacity), np.int32)
+    part = _Part(values, rows, np.zeros(n, np.int32), lower)
     right = np.empty((block, a + _EXTRA), np.float32)
     products = np.empty(n * block, np.float32)
+    seen, due = 0, 0.0
     for start in range(low, high, block):
-        stop = min(start + block, high)
-        here = right[: stop - start]
-        here[:, :a] = projected.coordinates[start:stop]
-        here[:, a:] = projected.bounds[start:stop]
+        here = right[: min(block, high - start)]
+        some = slice(start, start + len(here))
+        here[:, :a] = projected.coordinates[some]
+        here[:, a:] = projected.bounds[some]
         p = products[: n * len(here)].reshape(n, len(here))
         with np.errstate(all="ignore"):
             np.matmul(ideas.left, here.T, out=p)
-        _collect(p, impact, start, _just_below(lower), values, rows, counts)
-        part = _Part(values, rows, counts, lower)
-        full = np.flatnonzero(counts > room)
-        if len(full):
-            _raise(full, queries, papers, impact, ideas, k, part)
-            full = full[counts[full] > room // 2]
-        if len(full):
-            _settle(full, queries, papers, impact, ideas, k, part)
-    return _Part(values, rows, counts, lower)
+        _collect(p, impact, start, _just_below(part.lower), values, rows, part.counts)
+        seen += len(here)
+        # The more papers were seen, the less is to be won by looking at the best of them again.
+        if seen >= due or part.counts.max() > capacity - block or start + block >= high:
+            due = seen * _GROWTH
+            _raise(np.flatnonzero(part.counts > 2 * k), queries, papers, impact, ideas, k, part)
+            full = np.flatnonzero(part.counts > capacity - block)
+            if len(full):
+                _settle(full, queries, papers, impact, ideas, k, part)
+    return part
 
 
 def _raise(
@@ -330,7 +337,7 @@ def _raise(
 
     All of them have twice k candidates and more.
     """
-    width = int(part.counts[ideas].max())
+    width = int(part.counts[ideas].max(initial=2 * k))
     there = np.arange(width) < part.counts[ideas, None]
     values = np.where(there, part.values[ideas, :width], -np.inf)
     first = np.argpartition(values, -2 * k, axis=1)[:, -2 * k :]
@@ -384,10 +391,6 @@ def _merged(parts: list[_Part]) -> NDArray[np.int32]:
     for part in parts:
         _append(part.rows, part.counts, rows, filled)
     return rows
-
-
-def _room(k: int) -> int:
-    return max(_ROOM, 8 * k)
 
 
 def _gamma(n: int, u: float) -> float:
