@@ -32,7 +32,7 @@ FILES: Final = (MEAN, AXES, COORDINATES, BOUNDS)
 FEWEST: Final = 20_000
 """Of fewer papers the plain scan takes no time worth saving."""
 
-RESCORING: Final = 100
+RESCORING: Final = 250
 """How many of a matrix product's products take as long as one of a paper that is rescored. Most of
 that is waiting for its vector, and a paper may be rescored more than once."""
 

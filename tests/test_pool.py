@@ -372,7 +372,7 @@ def test_folders_are_described(tmp_path: Path, store: Store) -> None:
             describe(path)
 
 
-FREE = {  # what is as good as what was there: an index or a projection less, another default, texts to print
+FREE = {  # what is as good as what was there: a search less, another default, texts to print
     ("index", "null"),
     ("projection", "null"),
     ("taken", "[]"),

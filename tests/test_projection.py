@@ -13,7 +13,7 @@ from hindsight_fast import Scorer, projection
 from hindsight_fast.errors import ArtefactError
 from hindsight_fast.pool import Pool, build_pool, verify_artefact
 from hindsight_fast.projection import FILES, build_projection, open_projection
-from hindsight_kernels import exact, match, pruned_scan, scan
+from hindsight_kernels import match, pruned_scan, scan
 from scoring_world import E, T, World, made_up_ideas, make_world
 
 
@@ -21,6 +21,7 @@ from scoring_world import E, T, World, made_up_ideas, make_world
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(projection, "FEWEST", 20)
+        patch.setattr(projection, "RESCORING", 1)  # or of so few papers all axes are needed
         return make_world(tmp_path_factory.mktemp("world"), n=400)
 
 
@@ -103,6 +104,7 @@ def test_as_many_axes_as_the_vectors_lie_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(projection, "FEWEST", 100)
+    monkeypatch.setattr(projection, "RESCORING", 10)
     vectors = near_a_mean(3000, 256, rank=20)
     eligible = np.arange(3000) % 5 > 0
     facts = build_projection(vectors, eligible, tmp_path, 20)
@@ -131,11 +133,4 @@ def test_where_no_axes_help_there_is_none(tmp_path: Path, monkeypatch: pytest.Mo
 def test_papers_that_are_all_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(projection, "FEWEST", 100)
     vectors = np.repeat(near_a_mean(1, 64, rank=4), 500, axis=0)
-    facts = build_projection(vectors, np.ones(500, bool), tmp_path, 20)
-    if facts is not None:
-        opened = open_projection(tmp_path, facts, 500, 64)
-        impact = np.ones(500, np.float32)
-        candidates = pruned_scan(vectors[:3], vectors, impact, opened, 20, threads=2)
-        found = match(vectors[:3], vectors, impact, candidates, 20, 0.5, threads=1)
-        right = exact(vectors[:3], vectors, impact, 20, 0.5, threads=1)
-        np.testing.assert_array_equal(found.rows, right.rows)
+    assert build_projection(vectors, np.ones(500, bool), tmp_path, 20) is None

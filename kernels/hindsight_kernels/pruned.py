@@ -223,10 +223,14 @@ def pruned_scan(
             ideas = _prepared(some, projected)
 
             lower = np.full(len(some), -np.inf)
-            fixed = (some, ideas, papers, impact, projected, k, lower)
 
-            def work(span: tuple[int, int], fixed: Any = fixed) -> _Part:
-                return _nominate(*fixed, *span, block)
+            def work(
+                span: tuple[int, int],
+                some: NDArray[np.float32] = some,
+                ideas: _Ideas = ideas,
+                lower: NDArray[np.float64] = lower,
+            ) -> _Part:
+                return _nominate(some, ideas, papers, impact, projected, k, lower, *span, block)
 
             found.append(_merged(run_all(work, list(pairwise(edges)), threads)))
     candidates = np.full((n, max(rows.shape[1] for rows in found)), -1, np.int32)
