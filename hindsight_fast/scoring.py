@@ -303,6 +303,8 @@ class Scorer:
         if self.encoder is None or self.encoder.device != "cpu":
             return "index"
         n, d = self.pool.vectors.shape
+        if self.pool.projection is not None:
+            d = self.pool.projection.axes.shape[1]
         scan_flops, budget = 2.0 * n * d, AUTO_EXACT_SHARE * self.encoder.flops_per_text
         return "exact" if scan_flops <= budget else "index"
 

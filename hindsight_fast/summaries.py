@@ -19,6 +19,11 @@ RECALL_SAMPLE = 256
 
 SAMPLE_SEED = 20230601
 
+CLOSE = 1e-4
+"""A similarity so near theta may lie on its other side by other rounding of the vectors."""
+
+_Z = 1.959963984540054  # 95% of a normal distribution lie so far around its mean
+
 
 @dataclass(slots=True)
 class SystemTally:
@@ -89,6 +94,7 @@ class Tally:
         self.n_retried = 0
         self.n_nearest_near = 0
         self.n_any_near = 0
+        self.n_close = 0
         self._rng = np.random.default_rng(SAMPLE_SEED)
         self._sampling = sampling
         self._sample: list[NDArray[np.float32]] = []
@@ -107,7 +113,9 @@ class Tally:
         self.n_unread_dates += unknown
         self.n_ideas += table.height
         self.n_retried += scored.n_retried
-        near = np.abs(scored.matches.similarities.astype(np.float64) - self._theta) <= self._error
+        distances = np.abs(scored.matches.similarities.astype(np.float64) - self._theta)
+        self.n_close += int((distances <= CLOSE).any(axis=1).sum())
+        near = distances <= self._error
         self.n_nearest_near += int(near[:, 0].sum())
         self.n_any_near += int(near.any(axis=1).sum())
         for vector in scored.vectors:  # reservoir sampling (Vitter 1985, algorithm R)
@@ -139,6 +147,7 @@ class Tally:
                 "knowledge_on_or_after_cutoff": self.n_informed,
                 "knowledge_date_not_understood": self.n_unread_dates,
                 "saturated": self.n_saturated,
+                "near_theta": self.n_close,
                 "retried": self.n_retried,
             },
             "systems": [{"system": name, **tally.facts()} for name, tally in self.systems.items()],
@@ -146,14 +155,30 @@ class Tally:
 
 
 def index_quality(found: Matches, exact: Matches) -> dict[str, Any]:
-    """What the index lost on a sample: recall@K of the neighbours, share of equal scores."""
+    """What the index lost on a sample: recall@K of the neighbours, share of equal scores.
+
+    Each with its 95% interval (Wilson 1927) for so many ideas: the neighbours of one idea are
+    found or lost together, so they count as one trial.
+    """
     both = [np.isin(e[e >= 0], f) for e, f in zip(exact.rows, found.rows, strict=True)]
     hits, wanted = sum(int(b.sum()) for b in both), sum(b.size for b in both)
+    n = len(both)
+    recall = hits / wanted if wanted else None
+    equal = float((found.scores == exact.scores).mean()) if both else None
     return {
-        "n_sampled": len(both),
-        "recall": hits / wanted if wanted else None,
-        "equal_scores": float((found.scores == exact.scores).mean()) if both else None,
+        "n_sampled": n,
+        "recall": recall,
+        "recall_interval": None if recall is None else interval(recall, n),
+        "equal_scores": equal,
+        "equal_scores_interval": None if equal is None else interval(equal, n),
     }
+
+
+def interval(share: float, n: int) -> list[float]:
+    """Where 95% of such intervals hold the true share of which n trials gave this one (Wilson)."""
+    spread = _Z * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
+    centre, scale = share + _Z**2 / (2 * n), 1 + _Z**2 / n
+    return [max((centre - spread) / scale, 0.0), min((centre + spread) / scale, 1.0)]
 
 
 def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
@@ -185,10 +210,20 @@ def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
     if quality and quality["recall"] is not None:
         lines.append(
             f"against the exact scan, on {quality['n_sampled']} sampled ideas: recall@K "
-            f"{quality['recall']:.4f}, equal scores {100 * quality['equal_scores']:.1f}%"
+            f"{quality['recall']:.4f} (95%: {_in_words(quality['recall_interval'])}), equal scores "
+            f"{quality['equal_scores']:.4f} (95%: {_in_words(quality['equal_scores_interval'])})"
+        )
+    if (close := counts["near_theta"]) and not facts["precision"]["costs"]:
+        lines.append(
+            f"{close:,} ideas have one of their K nearest papers within {CLOSE:g} of theta: on "
+            "another kind of machine they may match otherwise"
         )
     lines += _notes_on_precision(facts) + notes_on_published(facts["published"])
     return lines + _notes_on_cache(facts["cache"])
+
+
+def _in_words(interval: list[float]) -> str:
+    return f"{interval[0]:.4f} to {interval[1]:.4f}"
 
 
 def _notes_on_precision(facts: dict[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ from hindsight_fast.errors import ArtefactError, DataError, StorageError, UsageE
 from hindsight_fast.explanation import explain_idea
 from hindsight_fast.ideas import Idea, ideas_frame, read_ideas
 from hindsight_fast.storage import working_folder
-from hindsight_fast.summaries import Tally, index_quality
+from hindsight_fast.summaries import Tally, index_quality, interval
 from hindsight_kernels import Matches
 from scoring_world import World, made_up_ideas, make_world
 
@@ -52,8 +52,10 @@ def test_the_summary_counts_what_the_table_holds(world: World, ideas: Path, tmp_
         "knowledge_on_or_after_cutoff": 2,
         "knowledge_date_not_understood": 1,
         "saturated": int(table["saturated"].sum()),
+        "near_theta": summary["counts"]["near_theta"],
         "retried": 0,
     }
+    assert summary["n_rescored"] >= 50 * world.pool.k
     assert summary["precision"] == {
         "ideas": "float32",
         "papers": "float32",
@@ -172,9 +174,37 @@ def test_what_an_index_lost_is_counted() -> None:
 
     exact = found([[0, 1, 2], [3, 4, -1]], [0.5, 0.1])
     lossy = found([[0, 2, 7], [4, 3, -1]], [0.5, 0.0])
-    assert index_quality(lossy, exact) == {"n_sampled": 2, "recall": 4 / 5, "equal_scores": 0.5}
+    assert index_quality(lossy, exact) == {
+        "n_sampled": 2,
+        "recall": 4 / 5,
+        "recall_interval": interval(0.8, 2),
+        "equal_scores": 0.5,
+        "equal_scores_interval": interval(0.5, 2),
+    }
     none = found([], [])._replace(rows=np.zeros((0, 3), np.int32))
     assert index_quality(none, none)["recall"] is None
+
+
+def test_intervals_are_those_of_wilson() -> None:
+    # Of 10 trials 0, 5 and 10 succeed: scipy.stats.binomtest(...).proportion_ci(method="wilson").
+    for share, right in (
+        (0.0, [0.0, 0.2775328]),
+        (0.5, [0.2365931, 0.7634069]),
+        (1.0, [0.7224672, 1.0]),
+    ):
+        assert interval(share, 10) == pytest.approx(right, abs=1e-6)
+
+
+@pytest.mark.parametrize(("apart", "is_near"), [(0.0, True), (9e-5, True), (1.1e-4, False)])
+def test_ideas_near_theta_are_counted(world: World, apart: float, is_near: bool) -> None:
+    ideas = ideas_frame([Idea(**one) for one in made_up_ideas(1)])
+    nearest = Scorer(world.pool, world.encoder, k=1).score_batch(ideas).matches.similarities[0, 0]
+    theta = float(nearest) - apart
+    scored = Scorer(world.pool, world.encoder, k=1, theta=theta).score_batch(ideas)
+    tally = Tally(world.pool.cutoff, sampling=False, theta=theta)
+    tally.add(ideas, scored)
+    facts = tally.facts()
+    assert facts["counts"]["near_theta"] == is_near
 
 
 def test_the_sample_is_drawn_from_all_ideas(world: World) -> None:
