@@ -1,6 +1,6 @@
-"""What it costs to begin: opening a pool and scoring ten ready vectors, and `--help`.
+"""What it costs to begin: opening a pool and scoring a few ready vectors, and `--help`.
 
-    python -m benchmarks.opening [--papers 200000] [--json out.json]
+    python -m benchmarks.opening [--papers 200000] [--ideas 10] [--json out.json]
 
 Each figure comes from a process of its own. Memory is private memory (RssAnon of /proc/self/status)
 above what the same process had after importing the same modules; files that are mapped don't count.
@@ -55,24 +55,31 @@ print(json.dumps({"open_s": opened - began, "score_s": done - opened, "total_s":
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--papers", type=int, default=200_000)
+    parser.add_argument("--ideas", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        made = Vectors(arguments.papers, 10)
+        made = Vectors(arguments.papers, arguments.ideas)
         build(place, made)
         np.save(place / "ideas.npy", made.ideas)
         right = brute_force(place, made)
         rows = [row(place, search, right, arguments.repeats) for search in ("exact", "index")]
     started = [seconds_of_help() for _ in range(arguments.repeats + 1)][1:]
     facts = machine("numpy", "numba", "polars", "usearch", "typer")
-    print(f"{arguments.papers:,} papers, 10 ready vectors; {facts['processor']}")
+    print(f"{arguments.papers:,} papers, {arguments.ideas} ready vectors; {facts['processor']}")
     print(table(rows))
     print(f"hindsight-fast --help: {median(started):.2f} s")
     write_json(
         arguments.json,
-        {"machine": facts, "papers": arguments.papers, "opening": rows, "help_s": median(started)},
+        {
+            "machine": facts,
+            "papers": arguments.papers,
+            "ideas": arguments.ideas,
+            "opening": rows,
+            "help_s": median(started),
+        },
     )
 
 
@@ -119,8 +126,12 @@ def brute_force(place: Path, made: Vectors) -> list[float]:
     """Scores straight from the definition, in float64."""
     impact = np.load(place / "pool" / "impact.npy")
     scores = list[float]()
-    for idea in made.ideas.astype(np.float64):
-        similarity = (made.papers.astype(np.float64) @ idea).astype(np.float32)
+    ideas = made.ideas.astype(np.float64)
+    similarities = np.empty((len(ideas), len(made.papers)), np.float32)
+    for start in range(0, len(made.papers), 8192):
+        some = slice(start, start + 8192)
+        similarities[:, some] = ideas @ made.papers[some].astype(np.float64).T
+    for similarity in similarities:
         nearest = np.lexsort((np.arange(len(similarity)), -similarity))[:20]
         scores.append(
             float(impact[nearest[similarity[nearest] >= np.float32(0.96)]].max(initial=0))

@@ -1,7 +1,8 @@
 """The papers of a window with their impact: what ideas are scored against.
 
 A pool is a folder with `manifest.json`, `impact.npy` (a number for each row of one contiguous
-slice of a store, -1 where the paper doesn't take part) and, if wanted, an index. Papers and vectors
+slice of a store, -1 where the paper doesn't take part), what the exact scan looks at first
+(`scan-*.npy`, see `projection`; not in small pools) and, if wanted, an index. Papers and vectors
 stay in the store, which the manifest names by its place relative to the pool and by its
 identities; a pool whose store has changed is refused.
 """
