@@ -10,8 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from hindsight_fast import Scorer, projection
+from hindsight_fast.cli.facts import rows
 from hindsight_fast.errors import ArtefactError
-from hindsight_fast.pool import Pool, build_pool, verify_artefact
+from hindsight_fast.pool import Pool, build_pool, describe, verify_artefact
 from hindsight_fast.projection import FILES, build_projection, open_projection
 from hindsight_kernels import match, pruned_scan, scan
 from scoring_world import E, T, World, made_up_ideas, make_world
@@ -35,6 +36,13 @@ def test_scores_are_those_of_the_plain_scan(world: World, tmp_path: Path) -> Non
     found, right = (Scorer(pool, k=7).match_exactly(vectors) for pool in (world.pool, plain))
     for one, other in zip(found, right, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_info_tells_of_it(world: World) -> None:
+    told = dict(rows(describe(world.pool.path)))
+    assert world.pool.projection is not None
+    n_axes = world.pool.projection.axes.shape[1]
+    assert told["exact scan"] == f"along {n_axes} axes first"
 
 
 def test_what_was_rescored_is_counted(world: World) -> None:

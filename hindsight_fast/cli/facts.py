@@ -65,6 +65,8 @@ def _pool(facts: Facts) -> Rows:
             yield "only", " and ".join(facts[name])
     if facts.get("require_first_public"):
         yield "only", "papers dated by a first version"
+    if facts.get("projection"):
+        yield "exact scan", f"along {facts['projection']['n_axes']} axes first"
     index = facts.get("index")
     yield "index", "none: every paper is looked at" if index is None else _index(index["facts"])
     yield "store", facts["store"]
