@@ -4,7 +4,8 @@ number of threads.
 
     python -m benchmarks.scan [--papers 200000] [--json out.json]
 
-Speed is the median over interleaved repeats, warm-up apart. Quality: of a sample of ideas, the
+Speed is the median over interleaved repeats, warm-up apart; GFLOP/s are of the products along all
+axes, whoever computes them. Quality: of a sample of ideas, the
 share whose K papers are those of a float64 product (similarity rounded to float32, ties to the
 lower row), papers and order.
 """
@@ -129,7 +130,7 @@ def main() -> None:
         "results": rows,
         "axes": facts["n_axes"],
         "projecting_seconds": projecting,
-        "rescored_per_idea": float((candidates >= 0).sum(axis=1).mean()),
+        "nominated_per_idea": float((candidates >= 0).sum(axis=1).mean()),
         "speed_over_faiss": ratios,
         "targets": {"hindsight pruned": 2.5, "hindsight plain": 0.95},
         "seconds": seconds,
@@ -139,8 +140,8 @@ def main() -> None:
     for name, target in result["targets"].items():
         print(f"{name}: {ratios[name]:.3f} times faiss (median of {len(theirs)}; target {target})")
     print(
-        f"{facts['n_axes']} axes of {papers.shape[1]}, {result['rescored_per_idea']:.0f} papers "
-        f"rescored per idea; projecting all papers took {projecting:.1f} s"
+        f"{facts['n_axes']} axes of {papers.shape[1]}, {result['nominated_per_idea']:.0f} papers "
+        f"nominated per idea; projecting all papers took {projecting:.1f} s"
     )
     for blas in result["machine"]["blas"]:
         print(f"BLAS: {blas['file']} {blas['version']} kernel {blas['architecture']}")

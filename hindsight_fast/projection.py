@@ -58,18 +58,24 @@ def build_projection(
     Returns
     -------
     dict or None
-        Facts for the manifest; None, and no files, where the plain scan does as well.
+        Facts for the manifest, among them what a scan costs in products per paper and idea; None,
+        and no files, where the plain scan does as well.
 
     Raises
     ------
     StorageError
         No space, or no rights.
+    ArtefactError
+        A vector is none: NaN, infinite, or far from unit length.
     """
     rows = np.flatnonzero(eligible)
     if len(rows) < FEWEST:
         return None
-    found = principal(vectors, rows)
-    n_axes = _number_of_axes(found, len(rows), k)
+    with np.errstate(invalid="ignore"):
+        found = principal(vectors, rows)
+    if not np.isfinite(found.mean).all() or not np.isfinite(found.variances).all():
+        raise ArtefactError("a vector is NaN or infinite: `hindsight-fast verify` says where")
+    n_axes, products = _number_of_axes(found, len(rows), k)
     if n_axes is None:
         return None
     n, d = vectors.shape
@@ -78,13 +84,21 @@ def build_projection(
     mean[:], axes[:] = found.mean, found.components[:, :n_axes]
     coordinates = create_array(folder / COORDINATES, np.float16, (n, n_axes))
     bounds = create_array(folder / BOUNDS, np.float32, (n, 3))
-    limits = project(vectors, mean, axes, coordinates, bounds).limits
+    try:
+        limits = project(vectors, mean, axes, coordinates, bounds).limits
+    except ValueError as error:
+        raise ArtefactError(f"{error}: `hindsight-fast verify` says where") from error
     kept = found.variances[:n_axes].sum() / found.variances.sum()
-    return {"n_axes": n_axes, "variance": float(kept), "limits": limits._asdict()}
+    return {
+        "n_axes": n_axes,
+        "variance": float(kept),
+        "products": products,
+        "limits": limits._asdict(),
+    }
 
 
-def _number_of_axes(found: Principal, n: int, k: int) -> int | None:
-    """The number of axes by which scanning n papers costs least; None where all axes would."""
+def _number_of_axes(found: Principal, n: int, k: int) -> tuple[int | None, float]:
+    """By how many axes a scan of n papers costs least, and what; None where all axes would."""
     rows = found.sample.astype(np.float64)
     d = rows.shape[1]
     offset = rows @ found.mean
@@ -96,7 +110,8 @@ def _number_of_axes(found: Principal, n: int, k: int) -> int | None:
     least = np.partition(similarity, -nearest, axis=1)[:, -nearest]
     outside, of_ideas = (np.einsum("ij,ij->i", some, some) for some in (turned, ideas))
     along = np.zeros_like(similarity)
-    best, cost = None, float(d)
+    best: int | None = None
+    cost = float(d)
     for stop in range(_STEP, d, _STEP):
         some = slice(stop - _STEP, stop)
         along += ideas[:, some] @ turned[:, some].T
@@ -106,7 +121,7 @@ def _number_of_axes(found: Principal, n: int, k: int) -> int | None:
         rescored = float((along + rest + offset >= least[:, None]).mean())
         if (this := stop + 3 + RESCORING * d * rescored) < cost:
             best, cost = stop, this
-    return best
+    return best, cost
 
 
 def open_projection(folder: Path, facts: dict[str, Any], n: int, d: int) -> Projected:

@@ -85,7 +85,7 @@ def score_file(
     """
     began = time.perf_counter()
     scorer.seconds = dict.fromkeys(scorer.seconds, 0.0)
-    scorer.n_rescored = 0
+    scorer.n_nominated = 0
     if scorer.cache is not None:
         scorer.cache.use = CacheUse()
     targets = check_targets(ideas, out, matches)
@@ -180,7 +180,7 @@ def _publish(
             **identity,
             **facts,
             "search": scorer.search,
-            "n_rescored": scorer.n_rescored,
+            "n_nominated": scorer.n_nominated,
             "notes": notes(facts, scorer.pool.cutoff),
             "files": files,
             "seconds": {name: round(value, 4) for name, value in seconds.items()}

@@ -114,8 +114,9 @@ class Scorer:
 
     Attributes
     ----------
-    n_rescored : int
-        Similarities that the kernel computed so far, of papers that a search nominated.
+    n_nominated : int
+        Papers so far that searches left to the similarity kernel, over all ideas. Of an exact scan
+        by several threads it varies by a few.
 
     Raises
     ------
@@ -154,7 +155,7 @@ class Scorer:
         _check_precision(pool, allow if encoder is None else {*allow, encoder.precision})
         self.search = self._choose_search(search)
         self.seconds = {"text": 0.0, "encode": 0.0, "search": 0.0, "match": 0.0, "table": 0.0}
-        self.n_rescored = 0
+        self.n_nominated = 0
 
     @property
     def signature(self) -> str:
@@ -248,7 +249,7 @@ class Scorer:
     def _timed_match(self, vectors: NDArray[np.float32]) -> Matches:
         with self._timed("search"):
             candidates = self._nominate(vectors)
-        self.n_rescored += int((candidates >= 0).sum())
+        self.n_nominated += int((candidates >= 0).sum())
         with self._timed("match"):
             return self._decide(vectors, candidates)
 
@@ -302,10 +303,8 @@ class Scorer:
         # The scan runs on the processor: beside a GPU's encoding, or none, it is never little.
         if self.encoder is None or self.encoder.device != "cpu":
             return "index"
-        n, d = self.pool.vectors.shape
-        if self.pool.projection is not None:
-            d = self.pool.projection.axes.shape[1]
-        scan_flops, budget = 2.0 * n * d, AUTO_EXACT_SHARE * self.encoder.flops_per_text
+        scan_flops = 2.0 * self.pool.n * self.pool.scan_products
+        budget = AUTO_EXACT_SHARE * self.encoder.flops_per_text
         return "exact" if scan_flops <= budget else "index"
 
     @contextmanager

@@ -135,3 +135,21 @@ def test_what_is_refused() -> None:
     assert "not near 1" in refused(queries=papers * np.float32(1e16))
     with pytest.raises(ValueError, match="not near 1"):
         projected(papers * np.float32(1e6), 4, rng)
+
+
+def test_numbers_that_overflow_are_refused() -> None:
+    rng = np.random.default_rng(4)
+    papers = (np.array([[-1e20], [9e19]])).astype(np.float32)
+    with pytest.raises(ValueError, match="far from unit"):
+        project(
+            papers,
+            np.array([1e20], np.float32),
+            np.empty((1, 0), np.float32),
+            np.empty((2, 0), np.float16),
+            np.empty((2, 3), np.float32),
+        )
+    papers = unit(rng, 40, 8)
+    near = projected(papers, 4, rng)
+    far = near._replace(mean=near.mean + np.float32(1e16))
+    with pytest.raises(ValueError, match="not near 1"):
+        pruned_scan(papers, papers, np.ones(40, np.float32), far, 3, threads=1)

@@ -14,7 +14,9 @@ from hindsight_fast.cli.facts import rows
 from hindsight_fast.errors import ArtefactError
 from hindsight_fast.pool import Pool, build_pool, describe, verify_artefact
 from hindsight_fast.projection import FILES, build_projection, open_projection
-from hindsight_kernels import match, pruned_scan, scan
+from hindsight_fast.storage import create_array, open_folder, publish
+from hindsight_fast.store import Store
+from hindsight_kernels import exact, match, pruned_scan, scan
 from scoring_world import E, T, World, made_up_ideas, make_world
 
 
@@ -45,10 +47,63 @@ def test_info_tells_of_it(world: World) -> None:
     assert told["exact scan"] == f"along {n_axes} axes first"
 
 
-def test_what_was_rescored_is_counted(world: World) -> None:
+def test_what_was_nominated_is_counted(world: World) -> None:
     scorer = Scorer(world.pool, world.encoder, k=5)
     scorer.score(pl.DataFrame(made_up_ideas(20)))
-    assert 20 * 5 <= scorer.n_rescored <= 20 * world.pool.n_papers
+    assert 20 * 5 <= scorer.n_nominated <= 20 * world.pool.n_papers
+
+
+def test_vectors_put_in_the_place_of_others_are_scanned_along_all_axes(
+    world: World, tmp_path: Path
+) -> None:
+    """Of the same papers, by the same encoder, and yet other bytes: on another machine, say."""
+    shutil.copytree(world.store.path, tmp_path / "store")
+    shutil.copytree(world.pool.path, tmp_path / "pool")
+    store = Store.open(tmp_path / "store")
+    old = store.vectors()
+    moved = old.array + np.random.default_rng(6).normal(0, 0.02, old.array.shape)
+    moved /= np.linalg.norm(moved, axis=1, keepdims=True)
+    folder = store.vectors_folder(old.encoder)
+    with publish(folder, "vectors", old.fingerprint + "!", overwrite=True) as staging:
+        create_array(staging.folder / "vectors.npy", np.float32, moved.shape)[:] = moved
+        staging.body |= dict(old.manifest.body)
+    pool = Pool.open(tmp_path / "pool")
+    assert pool.projection is None and pool.scan_products == pool.vectors.shape[1]
+    ideas = np.ascontiguousarray(pool.vectors[:40])
+    right = exact(ideas, pool.vectors, pool.impact, 5, pool.theta, threads=1)
+    np.testing.assert_array_equal(Scorer(pool, k=5).match_exactly(ideas).rows, right.rows)
+
+
+def test_overwriting_a_pool_of_an_older_version_makes_one(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pool"
+    shutil.copytree(world.pool.path, path)
+    manifest = open_folder(path, "pool")
+    with publish(path, "pool", "older", overwrite=True) as staging:
+        shutil.copy(world.pool.path / "impact.npy", staging.folder)
+        staging.body |= {k: v for k, v in manifest.body.items() if k != "projection"}
+        staging.fingerprint = manifest.fingerprint
+    monkeypatch.setattr(projection, "FEWEST", 20)
+    monkeypatch.setattr(projection, "RESCORING", 1)
+
+    def made(overwrite: bool) -> Pool:
+        return build_pool(world.store, path, cutoff=T, until=E, k=5, overwrite=overwrite)
+
+    assert made(overwrite=False).projection is None
+    assert made(overwrite=True).projection is not None
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, 1e7])
+def test_damaged_vectors_are_an_error_in_words(
+    odd: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projection, "FEWEST", 100)
+    monkeypatch.setattr(projection, "RESCORING", 10)
+    vectors = near_a_mean(3000, 256, rank=20)
+    vectors[1234] = odd
+    with pytest.raises(ArtefactError, match="verify"):
+        build_projection(vectors, np.ones(3000, bool), tmp_path, 20)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -55,7 +55,7 @@ def test_the_summary_counts_what_the_table_holds(world: World, ideas: Path, tmp_
         "near_theta": summary["counts"]["near_theta"],
         "retried": 0,
     }
-    assert summary["n_rescored"] >= 50 * world.pool.k
+    assert summary["n_nominated"] >= 50 * world.pool.k
     assert summary["precision"] == {
         "ideas": "float32",
         "papers": "float32",

@@ -99,7 +99,8 @@ def build_pool(
     mark = _identity(store, vectors, window, recipe, where, index)
     if existing(out, KIND, mark, overwrite=overwrite) is not None:
         pool = Pool.open(out, store)
-        if (pool.k, pool.theta) == (defaults.k, defaults.theta):
+        is_current = "projection" in pool.manifest.body  # older versions made none
+        if (pool.k, pool.theta) == (defaults.k, defaults.theta) and (is_current or not overwrite):
             return pool
         if not overwrite:
             raise UsageError(
@@ -115,9 +116,8 @@ def build_pool(
             "theta": defaults.theta,
             "index": None,
         }
-        staging.body["projection"] = build_projection(
-            members.vectors, members.eligible, staging.folder, defaults.k
-        )
+        made = build_projection(members.vectors, members.eligible, staging.folder, defaults.k)
+        staging.body["projection"] = made and made | {"of": vectors.content_hash}
         if index is not None and members.eligible.any():
             staging.body["index"] = _build_index(
                 members.vectors, members.eligible, staging.folder, index, threads, progress

@@ -49,7 +49,8 @@ class Pool:
         Between 0 and 1; -1 where not eligible.
     index : Index or None
     projection : Projected or None
-        What the exact scan looks at first; none in pools of few papers, and in older ones.
+        What the exact scan looks at first; none in pools of few papers and in older ones, nor
+        where the store's vectors are no longer those that it was made of, byte for byte.
     k, theta : int, float
         Defaults for scoring.
     cutoff, until, start : datetime.date
@@ -109,7 +110,7 @@ class Pool:
         self.taken = of_store.taken
         self.check: dict[str, Any] | None = of_store.manifest.body.get("check")
         self.index = self._view_index()
-        self.projection = self._projection()
+        self.projection = self._projection(of_store)
 
     @classmethod
     def open(cls, path: str | Path, store: Store | str | Path | None = None) -> "Pool":
@@ -204,10 +205,22 @@ class Pool:
             raise ArtefactError(f"{self.path}: its rows are not those of its window")
         return vectors
 
-    def _projection(self) -> Projected | None:
+    @property
+    def scan_products(self) -> float:
+        """What an exact scan costs, about, in products per paper and idea."""
+        if self.projection is None:
+            return float(self.vectors.shape[1])
+        return float(self.manifest.table("projection")["products"])
+
+    def _projection(self, vectors: Vectors) -> Projected | None:
+        """The projection, if it is of just these vectors: bounds of others may be wrong."""
         if self.manifest.body.get("projection") is None:
             return None
         facts = self.manifest.table("projection")
+        if "of" not in facts:
+            raise ArtefactError(f"{self.path}: no facts of a projection; make the pool again")
+        if facts["of"] != vectors.content_hash:
+            return None
         return projection.open_projection(self.path, facts, *self.vectors.shape)
 
     def _view_index(self) -> "Index | None":

@@ -64,6 +64,8 @@ class Vectors:
         The similarity of a match that the encoder's card recommends.
     since : datetime.date or None
         Papers before this date were not encoded.
+    content_hash : str
+        Of their bytes.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, content_id: str, n: int) -> None:
@@ -87,6 +89,7 @@ class Vectors:
         self.dim = manifest.integer("dim", 1, 65_536)
         self.since = manifest.date("since") if manifest.body.get("since") else None
         self.array: NDArray[np.float32] = map_array(folder / VECTORS, np.float32, (n, self.dim))
+        self.content_hash = manifest.files[VECTORS].blake2b
 
 
 class Store:

@@ -49,8 +49,9 @@ _BUFFERED = 1 << 22  # candidates that one thread may hold
 _GROWTH = 3.0  # lower bounds are raised whenever so many times as many papers were seen
 _CHUNK = 64  # products compared at once before any is looked at
 _AT_ONCE = 4096  # papers projected together
-_EXTRA = 3
-_LARGEST = 6e4  # a coordinate that float16 still holds
+_EXTRA = 3  # terms of p beside the coordinates
+_COORDINATE = 6e4  # float16 still holds it
+_FLT_MAX = float(np.finfo(np.float32).max)
 _LONGEST = 1e15  # product of norms, as in `scan`
 _U, _U64 = 2.0**-24, 2.0**-53
 
@@ -123,7 +124,8 @@ def project(
     papers : ndarray of shape (N, d), float32
     mean : ndarray of shape (d,), float32
     axes : ndarray of shape (d, a), float32
-        Nearly orthonormal columns; whatever they are, what is nominated is right.
+        Nearly orthonormal columns; whatever they are, what is nominated is right, or refused where
+        numbers are too large.
     coordinates : ndarray of shape (N, a), float16
     bounds : ndarray of shape (N, 3), float32
 
@@ -135,7 +137,7 @@ def project(
     Raises
     ------
     ValueError
-        A coordinate is beyond 60,000: far from a unit vector.
+        A coordinate is beyond 60,000, or a bound beyond float32: far from unit vectors.
     """
     m, v = mean.astype(np.float64), axes.astype(np.float64)
     largest = np.zeros(4)
@@ -143,15 +145,17 @@ def project(
         some = slice(start, min(start + _AT_ONCE, len(papers)))
         rows = papers[some].astype(np.float64)
         finite = np.isfinite(rows).all(axis=1, keepdims=True)
-        y = np.where(finite, rows - m, 0.0)
+        y = np.where(finite, rows, m) - m
         turned = y @ v
-        if turned.size and not np.abs(turned).max() <= _LARGEST:
+        if turned.size and not np.abs(turned).max() <= _COORDINATE:
             raise ValueError(f"a coordinate is {np.abs(turned).max():.3g}, not near 1")
         coordinates[some] = turned
         t = coordinates[some].astype(np.float64)
         e = y - t @ v.T
         size = _norms(y)
         measured = np.stack([_above(_norms(e), size), _above(_norms(e @ v), size), y @ m], axis=1)
+        if not np.abs(measured).max(initial=0) <= _FLT_MAX:
+            raise ValueError(f"a bound is {np.abs(measured).max():.3g}, far from unit vectors")
         bounds[some] = np.where(finite, measured, np.nan)
         of_some = np.concatenate([_above(_norms(t), size)[:, None], np.abs(measured)], axis=1)
         largest = np.maximum(largest, of_some.max(axis=0))
@@ -270,7 +274,7 @@ def _prepared(queries: NDArray[np.float32], projected: Projected) -> _Ideas:
         o, i = outside.astype(np.float64), inside.astype(np.float64)
         of_papers = limits.length * (1 + limits.slack) + limits.outside + _norms(m[None])[0]
         of_queries = _norms(q)
-        longest = np.nan_to_num(of_queries).max()
+        longest = np.nan_to_num(of_queries).max() + _norms(m[None])[0]
         if not longest * of_papers <= _LONGEST:
             raise ValueError(f"norms reach {of_papers:.3g} and {longest:.3g}, not near 1")
         magnitude = i * (limits.length + limits.inside) + o * limits.outside + limits.offset
@@ -321,14 +325,16 @@ def _nominate(
         # The more papers were seen, the less is to be won by looking at the best of them again.
         if seen >= due or part.counts.max() > capacity - block or start + block >= high:
             due = seen * _GROWTH
-            _raise(np.flatnonzero(part.counts > 2 * k), queries, papers, impact, ideas, k, part)
+            _raise_bounds(
+                np.flatnonzero(part.counts > 2 * k), queries, papers, impact, ideas, k, part
+            )
             full = np.flatnonzero(part.counts > capacity - block)
             if len(full):
                 _settle(full, queries, papers, impact, ideas, k, part)
     return part
 
 
-def _raise(
+def _raise_bounds(
     ideas: NDArray[np.int64],
     queries: NDArray[np.float32],
     papers: NDArray[np.float32],
