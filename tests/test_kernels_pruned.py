@@ -1,7 +1,5 @@
 """pruned_scan: every paper of the true K is nominated, whatever the axes, the input and the cut."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,13 +8,9 @@ from numpy.typing import NDArray
 
 from hindsight_kernels import Projected, match, project, pruned_scan, scan
 from test_kernels_match import unit
-from test_kernels_scan import assert_same, everything
+from test_kernels_scan import ODD, arrays, assert_same, everything
 
 F32 = NDArray[np.float32]
-ODD = [
-    "none", "zero", "nan", "inf", "copies", "equal", "coarse", "close", "long", "near mean",
-    "dead query", "no impact",
-]  # fmt: skip
 
 
 def projected(
@@ -55,32 +49,8 @@ def test_all_that_count_are_nominated(
     seed: int, n: int, n_papers: int, d: int, part: float, k: int, block: int, threads: int,
     apart: float, odd: str,
 ) -> None:  # fmt: skip
+    queries, papers, impact = arrays(seed, n, n_papers, d, odd)
     rng = np.random.default_rng(seed)
-    papers, queries = unit(rng, n_papers, d), unit(rng, n, d)
-    impact = rng.random(n_papers).astype(np.float32)
-    some = rng.random(n_papers) < 0.3
-    if odd in ("zero", "nan", "inf"):
-        papers[some] = {"zero": 0.0, "nan": math.nan, "inf": -math.inf}[odd]
-    elif odd == "equal" and n_papers:
-        papers[:] = papers[0]
-    elif odd == "copies" and n_papers:
-        papers[some] = papers[0]
-    elif odd == "coarse":
-        papers, queries = np.sign(papers), np.sign(queries)
-    elif odd == "close" and n_papers:  # nearer to each other than float32 can tell
-        papers[:] = papers[0] + 1e-7 * papers
-        queries[:] = papers[0]
-    elif odd == "long":
-        papers *= rng.choice(np.array([1e-3, 1, 1e3], np.float32), (n_papers, 1))
-    elif odd == "near mean":  # as encoders' vectors lie
-        papers, queries = (rows * np.float32(0.05) + np.float32(1) for rows in (papers, queries))
-        papers, queries = (
-            rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (papers, queries)
-        )
-    elif odd == "dead query" and n:
-        queries[0] = rng.choice(np.array([math.nan, math.inf]))
-    elif odd == "no impact":
-        impact[some] = -1
     near = projected(papers, round(part * d), rng, apart=apart)
     found = pruned_scan(queries, papers, impact, near, k, threads=threads, block=block)
     assert_same(

@@ -30,22 +30,14 @@ def assert_same(found: Matches, right: Matches) -> None:
         np.testing.assert_array_equal(one, other, err_msg=name)
 
 
-@settings(deadline=None, max_examples=80)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    n=st.integers(0, 9),
-    n_papers=st.integers(0, 400),
-    d=st.sampled_from([1, 3, 32, 50]),
-    k=st.sampled_from([1, 2, 7, 20, 64, 500]),
-    block=st.sampled_from([1, 7, 63, 64, 65, 200, 4096]),
-    threads=st.integers(1, 4),
-    odd=st.sampled_from(
-        ["none", "zero", "nan", "inf", "copies", "equal", "coarse", "close", "long", "dead query"]
-    ),
-)
-def test_scan_nominates_all_that_count(
-    seed: int, n: int, n_papers: int, d: int, k: int, block: int, threads: int, odd: str
-) -> None:
+ODD = [
+    "none", "zero", "nan", "inf", "copies", "equal", "coarse", "close", "long", "near mean",
+    "dead query",
+]  # fmt: skip
+
+
+def arrays(seed: int, n: int, n_papers: int, d: int, odd: str) -> tuple[F32, F32, F32]:
+    """Queries, papers and impact; unit vectors but for what is odd about them."""
     rng = np.random.default_rng(seed)
     papers, queries = unit(rng, n_papers, d), unit(rng, n, d)
     some = rng.random(n_papers) < 0.3
@@ -59,11 +51,34 @@ def test_scan_nominates_all_that_count(
         papers, queries = np.sign(papers), np.sign(queries)
     elif odd == "close" and n_papers:  # nearer to each other than float32 can tell
         papers = papers[0] + np.float32(1e-7) * rng.standard_normal((n_papers, d), np.float32)
-    elif odd == "long":  # not unit: the bound measures norms
+    elif odd == "long":  # not unit: bounds measure norms
         papers *= rng.choice(np.array([0.01, 1, 300], np.float32), (n_papers, 1))
+    elif odd == "near mean":  # as encoders' vectors lie
+        for rows in (papers, queries):
+            rows *= np.float32(0.05)
+            rows += 1
+            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     elif odd == "dead query" and n:
         queries[0, 0] = rng.choice([math.nan, math.inf])
     impact = rng.choice(np.array([-1, 0, 0.5, 1], np.float32), n_papers)
+    return queries, papers, impact
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(0, 9),
+    n_papers=st.integers(0, 400),
+    d=st.sampled_from([1, 3, 32, 50]),
+    k=st.sampled_from([1, 2, 7, 20, 64, 500]),
+    block=st.sampled_from([1, 7, 63, 64, 65, 200, 4096]),
+    threads=st.integers(1, 4),
+    odd=st.sampled_from(ODD),
+)
+def test_scan_nominates_all_that_count(
+    seed: int, n: int, n_papers: int, d: int, k: int, block: int, threads: int, odd: str
+) -> None:
+    queries, papers, impact = arrays(seed, n, n_papers, d, odd)
     candidates = scan(queries, papers, impact, k, threads=threads, block=block)
     assert candidates.dtype == np.int32 and candidates.shape[0] == n
     found = match(queries, papers, impact, candidates, k, 0.3, threads=threads)

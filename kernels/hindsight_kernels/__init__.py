@@ -7,7 +7,8 @@ from several threads at once and after a fork.
 
 from hindsight_kernels.exact import exact
 from hindsight_kernels.match import Matches, match
-from hindsight_kernels.pruned import Limits, Projected, project, pruned_scan
+from hindsight_kernels.projected import Limits, Projected, project
+from hindsight_kernels.pruned import pruned_scan
 from hindsight_kernels.scan import scan
 
 __all__ = ["Limits", "Matches", "Projected", "exact", "match", "project", "pruned_scan", "scan"]

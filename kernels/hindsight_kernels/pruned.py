@@ -40,7 +40,8 @@ from hindsight_kernels._jit import (
     kernel,
 )
 from hindsight_kernels._threads import clamp_threads, run_all, single_threaded_blas
-from hindsight_kernels.match import check_array, check_vectors, match
+from hindsight_kernels.match import check_vectors, match
+from hindsight_kernels.projected import EXTRA, Projected, above, checked, norms
 
 BLOCK = 1024
 """Papers per matrix product."""
@@ -48,49 +49,8 @@ _IDEAS = 1024
 _BUFFERED = 1 << 22  # candidates that one thread may hold
 _GROWTH = 3.0  # lower bounds are raised whenever so many times as many papers were seen
 _CHUNK = 64  # products compared at once before any is looked at
-_AT_ONCE = 4096  # papers projected together
-_EXTRA = 3  # terms of p beside the coordinates
-_COORDINATE = 6e4  # float16 still holds it
-_FLT_MAX = float(np.finfo(np.float32).max)
 _LONGEST = 1e15  # product of norms, as in `scan`
 _U, _U64 = 2.0**-24, 2.0**-53
-
-
-class Limits(NamedTuple):
-    """What no paper exceeds, and how far axes are from orthonormal."""
-
-    length: float
-    """Largest |t|."""
-    outside: float
-    """Largest |e|."""
-    inside: float
-    """Largest |V'e|."""
-    offset: float
-    """Largest |m.(x - m)|."""
-    slack: float
-    """g, the Frobenius norm of V'V - I."""
-
-
-class Projected(NamedTuple):
-    """Papers along a few axes, with what that leaves out.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (d,), float32
-    axes : ndarray of shape (d, a), float32
-        Nearly orthonormal columns.
-    coordinates : ndarray of shape (N, a), float16
-        t of each paper.
-    bounds : ndarray of shape (N, 3), float32
-        |e| and |V'e|, rounded up, and m.(x - m). NaN for a paper with NaN or inf.
-    limits : Limits
-    """
-
-    mean: NDArray[np.float32]
-    axes: NDArray[np.float32]
-    coordinates: NDArray[np.float16]
-    bounds: NDArray[np.float32]
-    limits: Limits
 
 
 class _Ideas(NamedTuple):
@@ -108,61 +68,6 @@ class _Part(NamedTuple):
     rows: NDArray[np.int32]
     counts: NDArray[np.int32]
     lower: NDArray[np.float64]
-
-
-def project(
-    papers: NDArray[np.float32],
-    mean: NDArray[np.float32],
-    axes: NDArray[np.float32],
-    coordinates: NDArray[np.float16],
-    bounds: NDArray[np.float32],
-) -> Projected:
-    """Fill `coordinates` and `bounds`, which may be memory-mapped.
-
-    Parameters
-    ----------
-    papers : ndarray of shape (N, d), float32
-    mean : ndarray of shape (d,), float32
-    axes : ndarray of shape (d, a), float32
-        Nearly orthonormal columns; whatever they are, what is nominated is right, or refused where
-        numbers are too large.
-    coordinates : ndarray of shape (N, a), float16
-    bounds : ndarray of shape (N, 3), float32
-
-    Returns
-    -------
-    Projected
-        Of these arrays.
-
-    Raises
-    ------
-    ValueError
-        A coordinate is beyond 60,000, or a bound beyond float32: far from unit vectors.
-    """
-    m, v = mean.astype(np.float64), axes.astype(np.float64)
-    largest = np.zeros(4)
-    for start in range(0, len(papers), _AT_ONCE):
-        some = slice(start, min(start + _AT_ONCE, len(papers)))
-        rows = papers[some].astype(np.float64)
-        finite = np.isfinite(rows).all(axis=1, keepdims=True)
-        y = np.where(finite, rows, m) - m
-        turned = y @ v
-        if turned.size and not np.abs(turned).max() <= _COORDINATE:
-            raise ValueError(f"a coordinate is {np.abs(turned).max():.3g}, not near 1")
-        coordinates[some] = turned
-        t = coordinates[some].astype(np.float64)
-        e = y - t @ v.T
-        size = _norms(y)
-        measured = np.stack([_above(_norms(e), size), _above(_norms(e @ v), size), y @ m], axis=1)
-        if not np.abs(measured).max(initial=0) <= _FLT_MAX:
-            raise ValueError(f"a bound is {np.abs(measured).max():.3g}, far from unit vectors")
-        bounds[some] = np.where(finite, measured, np.nan)
-        of_some = np.concatenate([_above(_norms(t), size)[:, None], np.abs(measured)], axis=1)
-        largest = np.maximum(largest, of_some.max(axis=0))
-    slack = float(np.linalg.norm(v.T @ v - np.eye(v.shape[1])))
-    length, outside, inside, offset = largest.tolist()
-    limits = Limits(length, outside, inside, offset, slack * (1 + 1e-9))
-    return Projected(mean, axes, coordinates, bounds, limits)
 
 
 def pruned_scan(
@@ -209,7 +114,7 @@ def pruned_scan(
     """
     threads = clamp_threads(threads)
     queries, papers, impact = check_vectors(queries, papers, impact)
-    projected = _checked(projected, papers)
+    projected = checked(projected, papers)
     if k < 1 or block < 1:
         raise ValueError(f"k is {k} and block is {block}; both must be at least 1")
     n, n_papers = len(queries), len(papers)
@@ -243,22 +148,10 @@ def pruned_scan(
     return candidates
 
 
-def _checked(projected: Projected, papers: NDArray[np.float32]) -> Projected:
-    mean = check_array("mean", projected.mean, np.float32, 1, copy=True)
-    axes = check_array("axes", projected.axes, np.float32, 2, copy=True)
-    coordinates = check_array("coordinates", projected.coordinates, np.float16, 2, copy=False)
-    bounds = check_array("bounds", projected.bounds, np.float32, 2, copy=False)
-    n, d = papers.shape
-    shapes = (mean.shape, axes.shape[:1], coordinates.shape, bounds.shape)
-    if shapes != ((d,), (d,), (n, axes.shape[1]), (n, _EXTRA)):
-        raise ValueError(f"papers are {papers.shape}, but their projections are {shapes}")
-    return Projected(mean, axes, coordinates, bounds, projected.limits)
-
-
 def _prepared(queries: NDArray[np.float32], projected: Projected) -> _Ideas:
     limits = projected.limits
     m, v = projected.mean.astype(np.float64), projected.axes.astype(np.float64)
-    d, terms = len(v), v.shape[1] + _EXTRA
+    d, terms = len(v), v.shape[1] + EXTRA
     with np.errstate(all="ignore"):  # NaN and inf have no products, and are nominated nothing
         q = queries.astype(np.float64)
         q[~np.isfinite(q).all(axis=1)] = np.nan
@@ -266,22 +159,22 @@ def _prepared(queries: NDArray[np.float32], projected: Projected) -> _Ideas:
         w = (z @ v).astype(np.float32)
         turned = w.astype(np.float64)
         f = z - turned @ v.T
-        size = _norms(z)
-        outside, inside = _above(_norms(f), size), _above(_norms(turned), size)
+        size = norms(z)
+        outside, inside = above(norms(f), size), above(norms(turned), size)
         left = np.concatenate(
             [w, outside[:, None], inside[:, None], np.ones((len(q), 1), np.float32)], axis=1
         )
         o, i = outside.astype(np.float64), inside.astype(np.float64)
-        of_papers = limits.length * (1 + limits.slack) + limits.outside + _norms(m[None])[0]
-        of_queries = _norms(q)
-        longest = np.nan_to_num(of_queries).max() + _norms(m[None])[0]
+        of_papers = limits.length * (1 + limits.slack) + limits.outside + norms(m[None])[0]
+        of_queries = norms(q)
+        longest = np.nan_to_num(of_queries).max() + norms(m[None])[0]
         if not longest * of_papers <= _LONGEST:
             raise ValueError(f"norms reach {of_papers:.3g} and {longest:.3g}, not near 1")
         magnitude = i * (limits.length + limits.inside) + o * limits.outside + limits.offset
         errors = (
             _gamma(terms, _U) * magnitude
             + _U * limits.offset
-            + (_norms(f @ v) + limits.slack * i + 1e-12 * size) * limits.length
+            + (norms(f @ v) + limits.slack * i + 1e-12 * size) * limits.length
             + (_U + 4 * _gamma(d, _U64)) * of_queries * of_papers
         ) * (1 + 1e-6) + (d + terms) * 2.0**-125
         return _Ideas(np.ascontiguousarray(left), q @ m, errors)
@@ -309,7 +202,7 @@ def _nominate(
     values = np.empty((n, capacity), np.float32)
     rows = np.empty((n, capacity), np.int32)
     part = _Part(values, rows, np.zeros(n, np.int32), lower)
-    right = np.empty((block, a + _EXTRA), np.float32)
+    right = np.empty((block, a + EXTRA), np.float32)
     products = np.empty(n * block, np.float32)
     seen, due = 0, 0.0
     for start in range(low, high, block):
@@ -325,11 +218,9 @@ def _nominate(
         # The more papers were seen, the less is to be won by looking at the best of them again.
         if seen >= due or part.counts.max() > capacity - block or start + block >= high:
             due = seen * _GROWTH
-            _raise_bounds(
-                np.flatnonzero(part.counts > 2 * k), queries, papers, impact, ideas, k, part
-            )
-            full = np.flatnonzero(part.counts > capacity - block)
-            if len(full):
+            if len(many := np.flatnonzero(part.counts > 2 * k)):
+                _raise_bounds(many, queries, papers, impact, ideas, k, part)
+            if len(full := np.flatnonzero(part.counts > capacity - block)):
                 _settle(full, queries, papers, impact, ideas, k, part)
     return part
 
@@ -345,16 +236,22 @@ def _raise_bounds(
 ) -> None:
     """Rescore the most promising candidates of some ideas, and drop all that fall below.
 
-    All of them have twice k candidates and more.
+    All of them have more than twice k candidates.
     """
-    width = int(part.counts[ideas].max(initial=2 * k))
-    there = np.arange(width) < part.counts[ideas, None]
+    there = _there(part.counts[ideas])
+    width = there.shape[1]
     values = np.where(there, part.values[ideas, :width], -np.inf)
     first = np.argpartition(values, -2 * k, axis=1)[:, -2 * k :]
     some = np.take_along_axis(part.rows[ideas, :width], first, axis=1)
     best = match(queries[ideas], papers, impact, some, k, -np.inf, threads=1)
     _tighten(ideas, best.similarities, of, part)
     _drop(ideas, _just_below(part.lower), part.values, part.rows, part.counts)
+
+
+def _there(counts: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Which places of some ideas' buffers hold a candidate, as wide as the longest."""
+    there: NDArray[np.bool_] = np.arange(int(counts.max())) < counts[:, None]
+    return there
 
 
 def _tighten(
@@ -378,9 +275,8 @@ def _settle(
 
     Later papers have higher rows, so one of equal similarity is never needed instead.
     """
-    width = int(part.counts[ideas].max())
-    there = np.arange(width) < part.counts[ideas, None]
-    candidates = np.where(there, part.rows[ideas, :width], -1).astype(np.int32)
+    there = _there(part.counts[ideas])
+    candidates = np.where(there, part.rows[ideas, : there.shape[1]], -1).astype(np.int32)
     best = match(queries[ideas], papers, impact, candidates, k, -np.inf, threads=1)
     known = best.similarities - of.shift[ideas, None]
     part.rows[ideas, :k] = best.rows
@@ -405,17 +301,6 @@ def _merged(parts: list[_Part]) -> NDArray[np.int32]:
 
 def _gamma(n: int, u: float) -> float:
     return n * u / (1 - n * u)
-
-
-def _norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    norms: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    return norms
-
-
-def _above(norms: NDArray[np.float64], size: NDArray[np.float64]) -> NDArray[np.float32]:
-    """float32 and no less than norms of rows that were computed from others of `size`."""
-    raised = norms * (1 + 1e-9) + 1e-12 * size
-    return np.nextafter(raised.astype(np.float32), np.float32(np.inf))
 
 
 def _just_below(values: NDArray[np.float64]) -> NDArray[np.float32]:
