@@ -184,6 +184,9 @@ class Index:
         self._graph = graph
         self._to_code = to_code
         self._copies = copies
+        self.expansion_search = int(graph.expansion_search)
+        """Candidates held while searching (ef), unless a search asks for others; a larger count
+        raises it for that search."""
         self._lock = threading.Lock()
         self._process = os.getpid()
 
@@ -233,13 +236,13 @@ class Index:
         """Papers that can be found."""
         return len(self._graph) + len(self._copies)
 
-    @property
-    def expansion_search(self) -> int:
-        """Candidates held while searching (ef); a larger count raises it for that search."""
-        return int(self._graph.expansion_search)
-
     def search(
-        self, queries: NDArray[np.float32], count: int, *, threads: int
+        self,
+        queries: NDArray[np.float32],
+        count: int,
+        *,
+        threads: int,
+        expansion: int | None = None,
     ) -> NDArray[np.int32]:
         """Rows of papers that are probably among the nearest to each query.
 
@@ -251,6 +254,8 @@ class Index:
             Papers to nominate per query.
         threads
             Clamped to the usable processors.
+        expansion
+            Candidates held meanwhile (ef); by default `expansion_search`.
 
         Returns
         -------
@@ -267,20 +272,21 @@ class Index:
             raise ValueError(f"queries have shape {queries.shape}, expected (n, {dim})")
         if count < 1:
             raise ValueError(f"count is {count}; at least 1 is needed")
-        threads = usable_threads(threads)
+        threads, expansion = usable_threads(threads), expansion or self.expansion_search
         found = [
-            self._nominate(queries[start : start + CHUNK], count, threads)
+            self._nominate(queries[start : start + CHUNK], count, threads, expansion)
             for start in range(0, len(queries), CHUNK)
         ]
         return np.concatenate(found) if found else np.empty((0, count), np.int32)
 
     def _nominate(
-        self, queries: NDArray[np.float32], count: int, threads: int
+        self, queries: NDArray[np.float32], count: int, threads: int, expansion: int
     ) -> NDArray[np.int32]:
         codes = self._to_code(queries)
         n, wanted = len(queries), min(count, len(self._graph))
         # Each call numbers its scratch slots from 0, so two at once would share them.
         with self._own_lock():
+            self._graph.expansion_search = expansion
             answer = self._graph.search(codes, wanted, threads=threads)
         keys = np.asarray(answer.keys).reshape(n, wanted).astype(np.int64)
         found = np.asarray(answer.counts).reshape(n) if n > 1 else np.array([len(answer)])

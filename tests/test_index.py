@@ -231,3 +231,17 @@ def test_no_such_folder_to_write_to(papers: F32, tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
     with pytest.raises(StorageError, match="nowhere"):
         build_index(papers[:10], np.ones(10, bool), nowhere, IndexConfig(), threads=1)
+
+
+def test_one_search_may_hold_more_candidates_than_others(
+    papers: F32, ideas: F32, tmp_path: Path
+) -> None:
+    few = build(tmp_path, papers, IndexConfig(expansion_search=8))
+    many = Index.view(tmp_path, IndexConfig(expansion_search=400))
+
+    narrow = few.search(ideas, 4, threads=1)
+    wide = few.search(ideas, 4, threads=1, expansion=400)
+
+    assert (narrow != wide).any()
+    np.testing.assert_array_equal(wide, many.search(ideas, 4, threads=1))
+    np.testing.assert_array_equal(narrow, few.search(ideas, 4, threads=1))
