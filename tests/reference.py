@@ -146,6 +146,30 @@ def match(
     return found
 
 
+def grid(
+    similarities: NDArray[np.float32],
+    c: NDArray[np.float64],
+    v: NDArray[np.float64],
+    thetas: Sequence[float],
+    ks: Sequence[int],
+    weights: Sequence[float],
+) -> dict[tuple[int, int, int], tuple[float, int, int]]:
+    """By places of theta, k and weight: sum of scores, sum of matches, number of ideas matched."""
+    sums: dict[tuple[int, int, int], tuple[float, int, int]] = {}
+    for a, theta in enumerate(thetas):
+        for b, k in enumerate(ks):
+            for d, w in enumerate(weights):
+                score, matches, matched = 0.0, 0, 0
+                for i in range(len(similarities)):
+                    near = [j for j in range(k) if similarities[i, j] >= np.float32(theta)]
+                    impacts = [np.float32(w * c[i, j] + (1.0 - w) * v[i, j]) for j in near]
+                    score += float(max(impacts, default=0.0))
+                    matches += len(near)
+                    matched += bool(near)
+                sums[a, b, d] = score, matches, matched
+    return sums
+
+
 def load_tensors(path: Path) -> dict[str, NDArray[np.float32]]:
     """Tensors of a safetensors file of float32, read by its own library."""
     return load_file(path)

@@ -24,12 +24,16 @@ F32_IN = _rows(types.float32, 1, readonly=True)
 F32_2D_IN = _rows(types.float32, 2, readonly=True)
 I32_2D_IN = _rows(types.int32, 2, readonly=True)
 I64_IN = _rows(types.int64, 1, readonly=True)
+F64_IN = _rows(types.float64, 1, readonly=True)
+F64_2D_IN = _rows(types.float64, 2, readonly=True)
 F32 = _rows(types.float32, 1, readonly=False)
 F32_2D = _rows(types.float32, 2, readonly=False)
 F64 = _rows(types.float64, 1, readonly=False)
+F64_2D = _rows(types.float64, 2, readonly=False)
 I32 = _rows(types.int32, 1, readonly=False)
 I32_2D = _rows(types.int32, 2, readonly=False)
 I64 = types.int64
+I64_1D = _rows(types.int64, 1, readonly=False)
 F32_SCALAR = types.float32
 
 _warned = False
