@@ -107,7 +107,7 @@ def _real_path(path: Path) -> Path:
         return Path(os.path.realpath(path))
 
 
-def _refuse_inside(path: Path, kind: str) -> None:
+def refuse_inside(path: Path, kind: str) -> None:
     """Only vectors live inside another artefact: anything else would go when that is replaced."""
     for parent in path.parents:
         if kind != VECTORS and (parent / MANIFEST).is_file():
@@ -183,7 +183,7 @@ def prepare(path: Path, kind: str, fingerprint: str | None, *, overwrite: bool) 
     path = _real_path(path)
     if not path.name:
         raise UsageError(f"{path} can't be the name of {in_words(kind)}")
-    _refuse_inside(path, kind)
+    refuse_inside(path, kind)
     _check_free(path, kind, fingerprint, overwrite=overwrite)
     with storage_errors(f"write {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -264,7 +264,7 @@ def working_folder(path: Path) -> Generator[Path]:
         No space, no rights, or another process is working there.
     """
     path = _real_path(path)
-    _refuse_inside(path, "file")
+    refuse_inside(path, "file")
     with storage_errors(f"work in {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
     with _locked_folder(path, f"work in {path}") as folder:
@@ -319,7 +319,7 @@ def publish_file(path: Path) -> Generator[Path]:
     """
     path = _real_path(path)
     writing = f"write {path}"
-    _refuse_inside(path, "file")
+    refuse_inside(path, "file")
     partial = path.with_name(f".{path.name}.partial")
     descriptor = -1
     with storage_errors(writing):
