@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from hindsight_fast.candidates import Choice
 from hindsight_fast.config import ScoreConfig, usable_threads
 from hindsight_fast.encoding import CountingEncoder, VectorCache, encode_texts
 from hindsight_fast.errors import ArtefactError, EncoderError, UsageError
@@ -23,7 +24,8 @@ from hindsight_fast.tables import TEXT_COLUMNS, matches_table, score_table
 from hindsight_kernels import Matches, match, pruned_scan, scan
 
 INDEX_CANDIDATES = 3
-"""An index nominates this many times K papers, so that its own order need not be exact."""
+"""Unless `Scorer.candidates` says otherwise, an index nominates this many times K papers, so that
+its own order need not be exact."""
 
 AUTO_EXACT_SHARE = 0.1
 """`search="auto"` scans exactly while that costs at most this share of the encoding."""
@@ -114,6 +116,9 @@ class Scorer:
 
     Attributes
     ----------
+    candidates : Choice or None
+        How an index is searched, by `candidates.choose`; None: as it is by default. May be set
+        before the work begins, and belongs to the signature.
     n_nominated : int
         Papers so far that searches left to the similarity kernel, over all ideas. Of an exact scan
         by several threads it varies by a few.
@@ -156,13 +161,14 @@ class Scorer:
         self.search = self._choose_search(search)
         self.seconds = {"text": 0.0, "encode": 0.0, "search": 0.0, "match": 0.0, "table": 0.0}
         self.n_nominated = 0
+        self.candidates: Choice | None = None
 
     @property
     def signature(self) -> str:
         """One line that says exactly how these scores are made."""
-        search, index = self.search, self.pool.index
-        if search == "index" and index is not None:
-            search = f"index:candidates={self._n_candidates},ef={index.expansion_search}"
+        search, setting = self.search, self._setting
+        if setting is not None:
+            search = f"index:candidates={setting[0]},ef={setting[1]}"
         precision = "float32" if self.encoder is None else self.encoder.precision
         return self.pool.signature(self.config.k, self.config.theta, search, precision)
 
@@ -235,43 +241,34 @@ class Scorer:
         ArtefactError
             The pool's vectors were damaged since it was opened.
         """
-        return self._decide(vectors, self._nominate(vectors))
+        return self.decide(vectors, self._nominate(vectors))
 
     def match_exactly(self, vectors: NDArray[np.float32]) -> Matches:
         """What the exact scan finds, whatever `search` is; otherwise like `match_vectors`."""
-        return self._decide(vectors, self._scan(vectors))
+        return self.decide(vectors, self._scan(vectors))
 
-    def matches_table(self, scored: Scored) -> pl.DataFrame:
-        """The K nearest papers of each scored idea; columns of `tables.MATCH_SCHEMA`."""
-        ids = scored.scores["idea_id"].gather(scored.scored)
-        return matches_table(ids, scored.matches, self.pool, self.config)
+    def nominate(
+        self, vectors: NDArray[np.float32], count: int, expansion: int
+    ) -> NDArray[np.int32]:
+        """Rows of papers that the pool's index holds for nearest, (n, count); see `Index.search`.
 
-    def _timed_match(self, vectors: NDArray[np.float32]) -> Matches:
-        with self._timed("search"):
-            candidates = self._nominate(vectors)
-        self.n_nominated += int((candidates >= 0).sum())
-        with self._timed("match"):
-            return self._decide(vectors, candidates)
+        Raises
+        ------
+        UsageError
+            The pool has no index.
+        """
+        if self.pool.index is None:
+            raise UsageError("the pool has no index: build it with `pool --index`")
+        return self.pool.index.search(vectors, count, threads=self.threads, expansion=expansion)
 
-    def _nominate(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
-        index = self.pool.index
-        if self.search == "index" and index is not None:
-            return index.search(vectors, self._n_candidates, threads=self.threads)
-        return self._scan(vectors)
+    def decide(self, vectors: NDArray[np.float32], candidates: NDArray[np.int32]) -> Matches:
+        """The nearest of some candidates, (n, c) rows of papers, and what they are worth.
 
-    @property
-    def _n_candidates(self) -> int:
-        return INDEX_CANDIDATES * self.config.k
-
-    def _scan(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
-        pool = self.pool
-        with _damage(pool):
-            arrays = (vectors, pool.vectors, pool.impact)
-            if pool.projection is None:
-                return scan(*arrays, self.config.k, threads=self.threads)
-            return pruned_scan(*arrays, pool.projection, self.config.k, threads=self.threads)
-
-    def _decide(self, vectors: NDArray[np.float32], candidates: NDArray[np.int32]) -> Matches:
+        Raises
+        ------
+        ArtefactError
+            The pool's vectors were damaged since it was opened.
+        """
         pool, config = self.pool, self.config
         with _damage(pool):
             return match(
@@ -283,6 +280,39 @@ class Scorer:
                 config.theta,
                 threads=self.threads,
             )
+
+    def matches_table(self, scored: Scored) -> pl.DataFrame:
+        """The K nearest papers of each scored idea; columns of `tables.MATCH_SCHEMA`."""
+        ids = scored.scores["idea_id"].gather(scored.scored)
+        return matches_table(ids, scored.matches, self.pool, self.config)
+
+    def _timed_match(self, vectors: NDArray[np.float32]) -> Matches:
+        with self._timed("search"):
+            candidates = self._nominate(vectors)
+        self.n_nominated += int((candidates >= 0).sum())
+        with self._timed("match"):
+            return self.decide(vectors, candidates)
+
+    def _nominate(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
+        setting = self._setting
+        return self._scan(vectors) if setting is None else self.nominate(vectors, *setting)
+
+    @property
+    def _setting(self) -> tuple[int, int] | None:
+        """Papers that the index nominates, and its ef; None of an exact scan."""
+        if self.search != "index" or self.pool.index is None:
+            return None
+        if self.candidates is not None:
+            return self.candidates.count, self.candidates.expansion
+        return INDEX_CANDIDATES * self.config.k, self.pool.index.expansion_search
+
+    def _scan(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
+        pool = self.pool
+        with _damage(pool):
+            arrays = (vectors, pool.vectors, pool.impact)
+            if pool.projection is None:
+                return scan(*arrays, self.config.k, threads=self.threads)
+            return pruned_scan(*arrays, pool.projection, self.config.k, threads=self.threads)
 
     def _table(
         self, frame: pl.DataFrame, status: list[str], scored: NDArray[np.int64], matches: Matches

@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hindsight_fast.agreement import Agreement
+from hindsight_fast.candidates import interval
 from hindsight_fast.papers import dates
 from hindsight_fast.scoring import Scored
 from hindsight_kernels import Matches
@@ -21,8 +22,6 @@ SAMPLE_SEED = 20230601
 
 CLOSE = 1e-4
 """A similarity so near theta may lie on its other side by other rounding of the vectors."""
-
-_Z = 1.959963984540054  # 95% of a normal distribution lie so far around its mean
 
 
 @dataclass(slots=True)
@@ -172,13 +171,6 @@ def index_quality(found: Matches, exact: Matches) -> dict[str, Any]:
         "equal_scores": equal,
         "equal_scores_interval": None if equal is None else interval(equal, n),
     }
-
-
-def interval(share: float, n: int) -> list[float]:
-    """Where 95% of such intervals hold the true share of which n trials gave this one (Wilson)."""
-    spread = _Z * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
-    centre, scale = share + _Z**2 / (2 * n), 1 + _Z**2 / n
-    return [max((centre - spread) / scale, 0.0), min((centre + spread) / scale, 1.0)]
 
 
 def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
