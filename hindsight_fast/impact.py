@@ -83,12 +83,16 @@ def paper_impact(
     ndarray of shape (n,), float32
         Between 0 and 1; -1 where not eligible.
     """
+    h = CITATION_WEIGHT * _share_of_most(citations, eligible) + VENUE_WEIGHT * top_venue
+    return np.where(eligible, h, NOT_ELIGIBLE).astype(np.float32)
+
+
+def _share_of_most(citations: NDArray[np.int64], eligible: Mask) -> Floats:
+    """c of the published recipe."""
     counts = np.maximum(citations, 0)
     known = counts[eligible]
     low, high = (int(known.min()), int(known.max())) if known.size else (0, 0)
-    share = (counts - low) / max(high - low, 1)
-    h = CITATION_WEIGHT * share + VENUE_WEIGHT * top_venue
-    return np.where(eligible, h, NOT_ELIGIBLE).astype(np.float32)
+    return np.asarray((counts - low) / max(high - low, 1), np.float64)
 
 
 def impact(recipe: str, papers: pl.DataFrame, top_venue: Mask, eligible: Mask) -> Impact:
@@ -107,17 +111,26 @@ def impact(recipe: str, papers: pl.DataFrame, top_venue: Mask, eligible: Mask) -
     UsageError
         There is no such recipe.
     """
+    c = citation_part(recipe, papers, eligible)
+    h = CITATION_WEIGHT * c + VENUE_WEIGHT * top_venue
+    values = np.where(np.isnan(c), NOT_ELIGIBLE, h).astype(np.float32)
+    return Impact(values, eligible & np.isnan(c))
+
+
+def citation_part(recipe: str, papers: pl.DataFrame, eligible: Mask) -> Floats:
+    """Return c of each paper by the named recipe; nan where it takes no part.
+
+    Parameters and errors are those of `impact`.
+    """
     by = find(recipe)
     if recipe == "paper":
         citations = papers["citations"].fill_null(-1).to_numpy()
-        return Impact(paper_impact(citations, top_venue, eligible), np.zeros(len(eligible), bool))
+        return np.where(eligible, _share_of_most(citations, eligible), np.nan)
     counts = by.counts(papers)
-    dropped = eligible & np.isnan(counts)
-    taken = eligible & ~dropped
-    values = np.full(len(eligible), NOT_ELIGIBLE)
-    share = by.share(counts[taken], papers.filter(pl.Series(taken, dtype=pl.Boolean)))
-    values[taken] = CITATION_WEIGHT * share + VENUE_WEIGHT * top_venue[taken]
-    return Impact(values, dropped)
+    taken = eligible & ~np.isnan(counts)
+    c = np.full(len(eligible), np.nan)
+    c[taken] = by.share(counts[taken], papers.filter(pl.Series(taken, dtype=pl.Boolean)))
+    return c
 
 
 def find(recipe: str) -> Recipe:
