@@ -4,7 +4,7 @@ An error of a similarity is that of the idea's vector and that of the paper's to
 measured against float32 on the CPU, where they are not float32 themselves.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import polars as pl
 
 from hindsight_fast.agreement import Agreement, compare
 from hindsight_fast.encoding import SAMPLE, CountingEncoder, encode_texts, sample_papers
+from hindsight_fast.errors import ArtefactError
 from hindsight_fast.ideas import IDEA_SCHEMA
 from hindsight_fast.scoring import Scorer, TextEncoder, encoded_pairs
 
@@ -57,6 +58,26 @@ class Cost:
             "equal_scores": self.equal_scores,
             **self.agreement.facts(),
         }
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> "Cost":
+        """What `facts` gave.
+
+        Raises
+        ------
+        ArtefactError
+            Something is missing.
+        """
+        agreement = Agreement.from_facts(facts)
+        if agreement is None or not {"side", "precision"} <= set(facts):
+            raise ArtefactError("no facts of what a precision costs")
+        return cls(
+            facts["side"],
+            facts["precision"],
+            agreement,
+            facts.get("neighbour_error"),
+            facts.get("equal_scores"),
+        )
 
     def in_words(self) -> str:
         """A line for a person."""

@@ -6,7 +6,7 @@ A file's `date` is no knowledge date: it says when an idea was written down, not
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date
 from itertools import islice
@@ -66,11 +66,18 @@ class Idea:
     knowledge_date: str = ""
 
 
+Content = Mapping[str, Any] | lines.Bad
+"""What a record holds, or why it can't be read."""
+
+
 class _Read(NamedTuple):
-    """A record of a file: where it stands, and what it holds or why it can't be read."""
+    """A record of a file: where it stands, and what it holds, or its line of JSON."""
 
     place: str
-    content: Mapping[str, Any] | lines.Bad
+    raw: Content | bytes
+
+    def content(self) -> Content:
+        return lines.json_object(self.raw) if isinstance(self.raw, bytes) else self.raw
 
 
 def ideas_frame(ideas: Iterable[Idea] | pl.DataFrame) -> pl.DataFrame:
@@ -92,9 +99,19 @@ def _checked(idea: object) -> Idea:
 
 
 def read_ideas(
-    path: Path, *, batch: int = 2048, limit: int | None = None, strict: bool = False
+    path: Path,
+    *,
+    batch: int = 2048,
+    limit: int | None = None,
+    strict: bool = False,
+    skip: Container[int] = (),
 ) -> Iterator[pl.DataFrame]:
     """Frames of at most `batch` ideas, in file order; a bad record is a row with its status.
+
+    Parameters
+    ----------
+    skip
+        Numbers of frames, from 0 on, that are left out; what they hold is hardly looked at.
 
     Raises
     ------
@@ -103,15 +120,37 @@ def read_ideas(
         or, with `strict`, at the first bad record.
     """
     records = islice(_records(path), limit)
-    start = 0
+    number = 0
     while chunk := list(islice(records, batch)):
-        if start == 0:
-            _check_known(path, chunk)
-        for record in chunk:
-            if strict and isinstance(record.content, lines.Bad):
-                raise DataError(f"{path}, {record.place}: {record.content.reason}")
-        yield _frame([_row(one.content, start + i) for i, one in enumerate(chunk)])
-        start += len(chunk)
+        if number not in skip:
+            contents = [one.content() for one in chunk]
+            if number == 0:
+                _check_known(path, chunk[0].place, contents)
+            for record, content in zip(chunk, contents, strict=True):
+                if strict and isinstance(content, lines.Bad):
+                    raise DataError(f"{path}, {record.place}: {content.reason}")
+            yield _frame([_row(one, number * batch + i) for i, one in enumerate(contents)])
+        number += 1
+
+
+def count_ideas(path: Path, limit: int | None = None) -> int:
+    """How many records a file of ideas has, up to a limit, in a part of the time of reading them.
+
+    Raises
+    ------
+    DataError
+        As `read_ideas` does.
+    """
+    if _form(path) == "parquet":
+        n = tables.count(path)
+        return n if limit is None else min(n, limit)
+    return sum(1 for _ in islice(_records(path), limit))
+
+
+def ideas_at(path: Path, places: Container[int]) -> pl.DataFrame:
+    """The ideas at some places of a file, from 0 on, in file order."""
+    wanted = (one for one in enumerate(_records(path)) if one[0] in places)
+    return _frame([_row(record.content(), place) for place, record in wanted])
 
 
 def find_idea(text_or_path: str, idea_id: str | None) -> pl.DataFrame:
@@ -143,27 +182,33 @@ def _names_a_file(path: Path) -> bool:
         return False
 
 
-def _records(path: Path) -> Iterator[_Read]:
-    head = streams.head(path)
-    form = tables.form(path, head)
+def _form(path: Path) -> str:
+    form = tables.form(path, streams.head(path))
     if form is None:
         raise DataError(
             f"{path} is no table of ideas: .jsonl, .json, .csv or .parquet is expected "
             "(.gz and .zst of the text ones too)"
         )
+    return form
+
+
+def _records(path: Path) -> Iterator[_Read]:
+    form = _form(path)
     if form == "parquet":
         rows = (row for frame in tables.frames(path, None) for row in frame.iter_rows(named=True))
         yield from (_Read(f"record {number}", row) for number, row in enumerate(rows, start=1))
+    elif form == "jsonl":
+        yield from (_Read(f"line {number}", raw) for number, raw in lines.json_lines(path))
     else:
         yield from (_Read(f"line {r.line}", r.content) for r in lines.records(path, form))
 
 
-def _check_known(path: Path, chunk: list[_Read]) -> None:
+def _check_known(path: Path, place: str, contents: list[Content]) -> None:
     """A file without any field of an idea is another kind of file, not a thousand empty ideas."""
-    readable = [one.content for one in chunk if not isinstance(one.content, lines.Bad)]
+    readable = [content for content in contents if not isinstance(content, lines.Bad)]
     if not readable:
-        reason = getattr(chunk[0].content, "reason", "")
-        raise DataError(f"{path} has no readable idea; {chunk[0].place}: {reason}")
+        reason = getattr(contents[0], "reason", "")
+        raise DataError(f"{path} has no readable idea; {place}: {reason}")
     names = {str(name) for content in readable for name in content}
     known = {_FIELDS[_key(name)][0] for name in names if _key(name) in _FIELDS}
     texts = ("title", "problem", "method", "text")

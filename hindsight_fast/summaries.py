@@ -1,156 +1,14 @@
-"""What the summary of a scoring run says, gathered batch by batch in constant memory."""
+"""What the summary of a scoring run says beside its counts: the index's quality, and notes."""
 
-import math
-from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
 import numpy as np
-import polars as pl
-from numpy.typing import NDArray
 
 from hindsight_fast.agreement import Agreement
 from hindsight_fast.candidates import interval
-from hindsight_fast.papers import dates
-from hindsight_fast.scoring import Scored
+from hindsight_fast.tables import CLOSE
 from hindsight_kernels import Matches
-
-RECALL_SAMPLE = 256
-"""Ideas of a run with an index that are scanned exactly as well, to say what the index cost."""
-
-SAMPLE_SEED = 20230601
-
-CLOSE = 1e-4
-"""A similarity so near theta may lie on its other side by other rounding of the vectors."""
-
-
-@dataclass(slots=True)
-class SystemTally:
-    """One system's ideas; a difference in text shape can masquerade as one in quality."""
-
-    n: int = 0
-    n_scored: int = 0
-    n_matched: int = 0
-    n_matched_zero: int = 0
-    n_truncated: int = 0
-    sum_score: float = 0.0
-    sum_tokens: int = 0
-    shapes: dict[str, int] = field(default_factory=dict[str, int])
-
-    def add(self, rows: pl.DataFrame) -> None:
-        """Count the rows of a score table, with the column `shape` beside."""
-        scored = rows.filter(pl.col("score").is_not_null())
-        self.n += rows.height
-        self.n_scored += scored.height
-        self.n_matched += int(scored["matched"].sum())
-        self.n_matched_zero += scored.filter(pl.col("matched") & (pl.col("score") == 0)).height
-        self.n_truncated += int(scored["truncated"].sum())
-        self.sum_score += math.fsum(scored["score"].to_list())
-        self.sum_tokens += sum(scored["n_tokens"].to_list())
-        for shape in scored["shape"].to_list():
-            self.shapes[shape] = self.shapes.get(shape, 0) + 1
-
-    def facts(self) -> dict[str, Any]:
-        """Counts and means; a mean of nothing is null."""
-        scored = self.n_scored
-        return {
-            "n": self.n,
-            "n_scored": scored,
-            "n_matched": self.n_matched,
-            "n_matched_zero": self.n_matched_zero,
-            "mean_score": self.sum_score / scored if scored else None,
-            "n_truncated": self.n_truncated,
-            "mean_tokens": self.sum_tokens / scored if scored else None,
-            "shapes": dict(sorted(self.shapes.items())),
-        }
-
-
-class Tally:
-    """Everything that is counted over a run.
-
-    Parameters
-    ----------
-    cutoff
-        T; an idea that knows of that day or later is counted.
-    sampling
-        Keep a random sample of vectors for `index_quality`.
-    theta, error
-        Ideas are counted whose similarities lie within `error` of theta.
-    """
-
-    def __init__(
-        self, cutoff: date, *, sampling: bool, theta: float = 0.0, error: float = 0.0
-    ) -> None:
-        self.cutoff = cutoff
-        self._theta, self._error = float(np.float32(theta)), error
-        self.systems: dict[str | None, SystemTally] = {}
-        self.statuses: dict[str, int] = {}
-        self.n_ideas = 0
-        self.n_scored = 0
-        self.n_informed = 0
-        self.n_unread_dates = 0
-        self.n_saturated = 0
-        self.n_retried = 0
-        self.n_nearest_near = 0
-        self.n_any_near = 0
-        self.n_close = 0
-        self._rng = np.random.default_rng(SAMPLE_SEED)
-        self._sampling = sampling
-        self._sample: list[NDArray[np.float32]] = []
-
-    def add(self, ideas: pl.DataFrame, scored: Scored) -> None:
-        """Count one batch."""
-        table = scored.scores.with_columns(pl.Series("shape", scored.shapes))
-        for (name,), rows in table.group_by("system", maintain_order=True):
-            key = None if name is None else str(name)
-            self.systems.setdefault(key, SystemTally()).add(rows)
-        for status in table["status"].to_list():
-            self.statuses[status] = self.statuses.get(status, 0) + 1
-        self.n_saturated += int(table["saturated"].fill_null(False).sum())
-        informed, unknown = _n_informed(ideas["knowledge_date"], self.cutoff)
-        self.n_informed += informed
-        self.n_unread_dates += unknown
-        self.n_ideas += table.height
-        self.n_retried += scored.n_retried
-        distances = np.abs(scored.matches.similarities.astype(np.float64) - self._theta)
-        self.n_close += int((distances <= CLOSE).any(axis=1).sum())
-        near = distances <= self._error
-        self.n_nearest_near += int(near[:, 0].sum())
-        self.n_any_near += int(near.any(axis=1).sum())
-        for vector in scored.vectors:  # reservoir sampling (Vitter 1985, algorithm R)
-            self.n_scored += 1
-            if len(self._sample) < RECALL_SAMPLE and self._sampling:
-                self._sample.append(vector.copy())  # a view would keep its whole batch alive
-            elif self._sampling and (at := int(self._rng.integers(self.n_scored))) < RECALL_SAMPLE:
-                self._sample[at] = vector.copy()
-
-    def sample(self, dim: int) -> NDArray[np.float32]:
-        """The sampled vectors, shape (at most RECALL_SAMPLE, dim)."""
-        return np.array(self._sample, dtype=np.float32).reshape(-1, dim)
-
-    def near_theta(self) -> dict[str, Any]:
-        """Ideas whose nearest similarity, or any of the K nearest, lies within the error."""
-        return {
-            "error": self._error,
-            "nearest": self.n_nearest_near,
-            "any_of_k": self.n_any_near,
-        }
-
-    def facts(self) -> dict[str, Any]:
-        """Counts over all ideas and by system."""
-        return {
-            "counts": {
-                "ideas": self.n_ideas,
-                "scored": self.n_scored,
-                "by_status": dict(sorted(self.statuses.items())),
-                "knowledge_on_or_after_cutoff": self.n_informed,
-                "knowledge_date_not_understood": self.n_unread_dates,
-                "saturated": self.n_saturated,
-                "near_theta": self.n_close,
-                "retried": self.n_retried,
-            },
-            "systems": [{"system": name, **tally.facts()} for name, tally in self.systems.items()],
-        }
 
 
 def index_quality(found: Matches, exact: Matches) -> dict[str, Any]:
@@ -262,10 +120,3 @@ def _notes_on_cache(cache: dict[str, Any] | None) -> list[str]:
     if cache["trouble"]:
         line += f"; it was given up, and the rest encoded without it: {cache['trouble']}"
     return [line]
-
-
-def _n_informed(written: pl.Series, cutoff: date) -> tuple[int, int]:
-    """Ideas whose knowledge may reach the cutoff (its last day counts), and unreadable dates."""
-    found = dates.parse(written, date.today())
-    last = found.select(dates.end(pl.col("start"), pl.col("precision")).alias("last"))["last"]
-    return last.filter(last >= cutoff).len(), last.null_count() - written.null_count()

@@ -30,6 +30,7 @@ SCORE_SCHEMA: dict[str, pl.DataType] = {
     "n_tokens": pl.Int32(),
     "truncated": pl.Boolean(),
     "saturated": pl.Boolean(),  # all K match: a higher impact may lie beyond
+    "near_theta": pl.Boolean(),  # one of the K nearest lies within CLOSE of theta
     "status": pl.String(),  # ok | empty_pool | empty | too_short | unreadable
     "extra": pl.String(),  # fields of the idea that mean nothing here, as a JSON object
 }
@@ -37,6 +38,9 @@ SCORE_SCHEMA: dict[str, pl.DataType] = {
 
 TEXT_COLUMNS = ("system", "topic", "n_tokens", "truncated", "extra")
 """Columns that ready vectors have nothing to say about."""
+
+CLOSE = 1e-4
+"""A similarity so near theta may lie on its other side by other rounding of the vectors."""
 
 MATCH_SCHEMA: dict[str, pl.DataType] = {
     "idea_id": pl.String(),
@@ -81,6 +85,7 @@ def score_table(
     is_found = pl.Series(nearest_rows >= 0)
     is_matched = pl.Series(matches.best_rows >= 0)
     full = matches.n_matches == config.k
+    apart = np.abs(matches.similarities.astype(np.float64) - float(np.float32(config.theta)))
     found = pl.DataFrame(
         {
             "place": scored,
@@ -98,6 +103,7 @@ def score_table(
             "nearest_similarity": similarity,
             "margin": similarity - np.float32(config.theta),
             "saturated": full & (pool.n_papers > config.k),
+            "near_theta": (apart <= CLOSE).any(axis=1),
         }
     ).with_columns(
         pl.when(is_matched).then(pl.col("best_similarity", "best_impact")),

@@ -258,18 +258,26 @@ def test_interrupted_and_run_again(
     )
     work = tmp_path / ".s.parquet.work"
     deadline = time.monotonic() + 60
-    while not list(work.glob("scores-*")) and time.monotonic() < deadline:
+    while not _has_a_part(work / ".journal") and time.monotonic() < deadline:
         time.sleep(0.02)
     child.send_signal(signum)
     _, errors = child.communicate(timeout=60)
     assert child.returncode == (-signum if signum == signal.SIGKILL else 128 + signum), errors
-    assert not (tmp_path / "s.parquet").exists()
-    assert work.exists() == (signum == signal.SIGKILL)
+    assert not (tmp_path / "s.parquet").exists() and work.exists()
     assert "Traceback" not in errors
-    write_lines(tmp_path / "many.jsonl", made_up_ideas(300))
-    assert run(home, place, " ".join(arguments)).returncode == 0
-    assert pl.read_parquet(tmp_path / "s.parquet").height == 300
+    assert signum == signal.SIGKILL or "what is done is kept, but for the last 2,048" in errors
+    refused = run(home, place, " ".join([*arguments, "--k", "3"]))
+    assert refused.returncode == 2 and "(K: 20, now 3)" in refused.stderr
+    again = run(home, place, " ".join([*arguments, "--json"]))
+    assert again.returncode == 0 and json.loads(again.stdout)["resumed"] >= 2048
+    other = tmp_path / "other.parquet"
+    assert run(home, place, f"{' '.join(arguments[:-1])} {other}").returncode == 0
+    assert (tmp_path / "s.parquet").read_bytes() == other.read_bytes()
     assert not work.exists()
+
+
+def _has_a_part(journal: Path) -> bool:
+    return journal.exists() and b'"part":' in journal.read_bytes()
 
 
 def test_help_and_import_load_nothing_heavy() -> None:

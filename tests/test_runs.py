@@ -16,7 +16,8 @@ from hindsight_fast.errors import ArtefactError, DataError, StorageError, UsageE
 from hindsight_fast.explanation import explain_idea
 from hindsight_fast.ideas import Idea, ideas_frame, read_ideas
 from hindsight_fast.storage import working_folder
-from hindsight_fast.summaries import Tally, index_quality
+from hindsight_fast.summaries import index_quality
+from hindsight_fast.tally import Tally
 from hindsight_kernels import Matches
 from scoring_world import World, made_up_ideas, make_world
 
@@ -86,7 +87,7 @@ def test_the_table_does_not_depend_on_batches(
     world: World, ideas: Path, tmp_path: Path, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = Scorer(world.pool, world.encoder).score(pl.concat(read_ideas(ideas)))
-    monkeypatch.setattr(runs, "BATCH", batch)
+    monkeypatch.setattr("hindsight_fast.runs._job.BATCH", batch)
     score(world, ideas, tmp_path / "s.parquet", matches=tmp_path / "m.parquet")
     assert pl.read_parquet(tmp_path / "s.parquet").equals(whole)
     matches = pl.read_parquet(tmp_path / "m.parquet")
@@ -219,7 +220,8 @@ def test_the_sample_is_drawn_from_all_ideas(world: World) -> None:
     places = [int(np.flatnonzero((scored.vectors == one).all(axis=1))[0]) for one in sample]
     assert len(sample) == 256 == len(set(places))
     assert max(places) >= 256
-    assert all(one.base is None for one in tally._sample)  # pyright: ignore[reportPrivateUsage]
+    kept = tally._sample.vectors  # pyright: ignore[reportPrivateUsage]
+    assert kept.base is None  # a view would keep its whole batch alive
 
 
 def test_an_explanation_says_what_the_table_says(world: World) -> None:

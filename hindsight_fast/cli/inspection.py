@@ -53,7 +53,7 @@ def verify(path: Folder, as_json: Json = False) -> None:
     """
     from hindsight_fast import pool, runs
 
-    checked = runs.verify(path) if path.is_file() else pool.verify_artefact(path)
+    checked = runs.verify(path) if runs.is_scores(path) else pool.verify_artefact(path)
     console.finish(
         as_json, {"path": str(path), "whole": True, "checked": checked}, f"{path} is whole"
     )
@@ -87,7 +87,7 @@ def _facts(path: Path) -> dict[str, Any]:
     from hindsight_fast import pool, runs
     from hindsight_fast.model_folders import model_facts
 
-    if path.is_file():
+    if runs.is_scores(path):
         return runs.describe(path)
     if (path / "card.json").is_file():
         return {"kind": "model", "path": str(path), **model_facts(path)}

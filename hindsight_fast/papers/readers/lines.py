@@ -61,6 +61,22 @@ def records(path: Path, form: str) -> Iterator[Record]:
             yield from _csv(path, streams.lines(stream))
 
 
+def json_lines(path: Path) -> Iterator[tuple[int, bytes | Bad]]:
+    """Read the lines of a ``jsonl`` file that hold something, numbered and not parsed yet.
+
+    Raises
+    ------
+    DataError
+        Where the file as a whole can't be read.
+    """
+    with streams.open_bytes(path) as stream:
+        for number, line in streams.lines(stream):
+            if line is None:
+                yield number, too_long()
+            elif line.strip():
+                yield number, line
+
+
 def _json_lines(lines: Iterator[tuple[int, bytes | None]]) -> Iterator[Record]:
     for number, line in lines:
         if line is None:

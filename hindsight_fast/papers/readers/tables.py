@@ -102,13 +102,25 @@ def frames(
     DataError
         Where it is no whole parquet file.
     """
+    rows = count(path)
     with _parquet(path) as table:
         if columns is not None:
             table = table.select(columns)
-        rows = int(table.select(pl.len()).collect().item())
         rows = rows if limit is None else min(rows, limit)
         for start in range(0, rows, size):
             yield table.slice(start, min(size, rows - start)).collect()
+
+
+def count(path: Path) -> int:
+    """Tell how many rows a parquet file has.
+
+    Raises
+    ------
+    DataError
+        Where it is no whole parquet file.
+    """
+    with _parquet(path) as table:
+        return int(table.select(pl.len()).collect().item())
 
 
 def schema(path: Path) -> pl.Schema:

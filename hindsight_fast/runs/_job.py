@@ -1,0 +1,186 @@
+"""The job from file to file: part by part into a journal, and then to whole tables."""
+
+import os
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hindsight_fast.candidates import TARGET
+from hindsight_fast.config import versions
+from hindsight_fast.errors import DataError
+from hindsight_fast.ideas import count_ideas
+from hindsight_fast.runs._identity import identity, mark_of
+from hindsight_fast.runs._manifest import hashed
+from hindsight_fast.runs._scoring import Ideas, Progress, score_parts
+from hindsight_fast.runs._settled import Settled, Tell, settle
+from hindsight_fast.runs._spent import Spent
+from hindsight_fast.runs._tables import SHARD, publish_tables, repeated_ids
+from hindsight_fast.runs._targets import check_targets, done_already
+from hindsight_fast.scoring import Scorer
+from hindsight_fast.storage import Parts, storage_errors, working_parts
+from hindsight_fast.summaries import index_quality, notes
+from hindsight_fast.tally import Tally
+
+BATCH = 2048
+"""Ideas of a part, which are in memory together."""
+
+
+def score_file(
+    scorer: Scorer,
+    ideas: Path,
+    out: Path,
+    *,
+    matches: Path | None = None,
+    limit: int | None = None,
+    strict: bool = False,
+    overwrite: bool = False,
+    recall: float | None = TARGET,
+    progress: Progress = lambda done, total: None,
+    tell: Tell = lambda line: None,
+) -> dict[str, Any]:
+    """Score a file of ideas into a table, and return the manifest that is written beside it.
+
+    What is done survives any end of the process: called again with the same, it goes on behind
+    the last whole part, with the same tables to the byte. What `out` holds already from the same
+    ideas, pool and settings is left as it is. Tables appear whole or not at all; the manifest is
+    `out` + ".manifest.json", or `manifest.json` in a folder.
+
+    Parameters
+    ----------
+    ideas
+        Any file that `ideas.read_ideas` reads.
+    out, matches
+        The score table, and the long one of the K nearest papers; .parquet, .csv or .jsonl.
+        Without an ending they are folders of parquet files of 65,536 ideas each.
+    limit
+        Score the first so many ideas.
+    strict
+        Stop at the first idea that can't be read.
+    overwrite
+        Replace tables that were made from something else, and discard such unfinished work.
+    recall
+        Least share of the K nearest papers that an index is to find: how it is searched is tried
+        on some of the ideas, where these are many. None: it is searched as `scorer` says.
+    progress
+        Called with the number of ideas done, and that of all.
+    tell
+        Called before the work with lines on what a precision costs and how an index is searched.
+
+    Raises
+    ------
+    UsageError
+        If `out` or `matches` exists and was made otherwise (without `overwrite`), or unfinished
+        work lies there that was, or one has an ending that no writer knows.
+    DataError
+        If the ideas can't be read, or changed meanwhile, or, with `strict`, at the first bad one.
+    StorageError
+        If the file system refuses to write, or another process writes the same table.
+    EncoderError, ArtefactError
+        If the model fails, or its float32 reference can't be opened where that is needed, or the
+        pool or unfinished work was damaged.
+    """
+    spent, given = Spent(scorer), scorer.candidates
+    targets = check_targets(ideas, out, matches)
+    with storage_errors(f"find {out}"):
+        place = Path(os.path.realpath(out))
+    content = hashed(ideas)["blake2b"]
+    before = ideas.stat()
+    made_from = identity(scorer, content, limit=limit, recall=recall, targets=targets, batch=BATCH)
+    mark = mark_of(scorer, made_from)
+    with working_parts(place.with_name(f".{place.name}.work"), "scores") as parts:
+        if (done := done_already(targets, mark, overwrite=overwrite)) is not None:
+            parts.keep = parts.keep and not parts.is_of(made_from)
+            return {**done, "already_done": True}
+        parts.begin(made_from, discard=overwrite)
+        resumed = sum(facts["counts"]["ideas"] for facts in parts.whole.values())
+        try:
+            with spent.on("read"):
+                n = count_ideas(ideas, limit)
+            settled = _settled(parts, scorer, spent, ideas, n, recall)
+            settled.tell(tell)
+            scorer.candidates = settled.choice or given
+            if resumed:
+                progress(resumed, n)
+            source = Ideas(ideas, n, BATCH, limit, strict)
+            tally = score_parts(scorer, source, parts, settled, spent, progress, targets)
+            if _differs(before, ideas.stat()):
+                raise DataError(f"{ideas} changed while it was read; run the same command again")
+            facts = {
+                **tally.facts(),
+                **_conditions(scorer, settled, tally),
+                "resumed": resumed,
+                "parts_lost": parts.n_lost,
+            }
+            with spent.on("count"):
+                facts["repeated_ids"] = repeated_ids(parts, tally.n_ideas)
+            if scorer.search == "index":
+                with spent.on("sample"):
+                    sample = tally.sample(scorer.pool.vectors.shape[1])
+                    facts["index_quality"] = index_quality(
+                        scorer.match_vectors(sample), scorer.match_exactly(sample)
+                    )
+            facts = {"signature": scorer.signature, "made_from": made_from} | facts
+            manifest = publish_tables(
+                parts,
+                targets,
+                mark,
+                lambda files: _manifest(scorer, {"fingerprint": mark, **facts}, files, spent),
+                in_shard=max(SHARD // BATCH, 1),
+                overwrite=overwrite,
+                spent=spent,
+            )
+        finally:
+            scorer.candidates = given
+        parts.keep = False
+    return {**manifest, "already_done": False}
+
+
+def _settled(
+    parts: Parts, scorer: Scorer, spent: Spent, ideas: Path, n: int, recall: float | None
+) -> Settled:
+    """As an earlier process found it, or else now."""
+    if parts.settled:
+        spent.take(parts.settled["spent"])
+        return Settled.from_facts(parts.settled)
+    with spent.on("samples"):
+        settled = settle(scorer, ideas, n, recall)
+    parts.settle({**settled.facts(), "spent": spent.news()})
+    return settled
+
+
+def _differs(before: os.stat_result, after: os.stat_result) -> bool:
+    facts = ((one.st_ino, one.st_size, one.st_mtime_ns) for one in (before, after))
+    return next(facts) != next(facts)
+
+
+def _conditions(scorer: Scorer, settled: Settled, tally: Tally) -> dict[str, Any]:
+    """Device, precision, published vectors and how an index was searched."""
+    encoder, choice = scorer.encoder, settled.choice
+    return {
+        "device": None if encoder is None else encoder.device,
+        "precision": {
+            "ideas": None if encoder is None else encoder.precision,
+            "papers": scorer.pool.precision,
+            "costs": [cost.facts() for cost in settled.costs],
+            "near_theta": tally.near_theta() if settled.costs else None,
+        },
+        "published": scorer.pool.check,
+        "search": scorer.search,
+        "candidates": None if choice is None else choice.facts(),
+    }
+
+
+def _manifest(
+    scorer: Scorer, facts: dict[str, Any], files: Mapping[str, Any], spent: Spent
+) -> dict[str, Any]:
+    facts |= spent.facts()
+    return {
+        **facts,
+        "notes": notes(facts, scorer.pool.cutoff),
+        "files": files,
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "machine": {"system": platform.platform(), "threads": scorer.threads},
+    }

@@ -1,0 +1,94 @@
+"""What a table of scores says of itself, and whether it is whole."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from hindsight_fast.errors import ArtefactError, DataError, HindsightError
+from hindsight_fast.storage import kind_of, open_folder, verify_folder
+
+_KINDS = ("scores", "matches")
+
+
+def manifest_path(out: Path) -> Path:
+    """Where the manifest of a score table is."""
+    return out / "manifest.json" if out.is_dir() else out.with_name(f"{out.name}.manifest.json")
+
+
+def is_scores(path: Path) -> bool:
+    """Tell whether a path is a table, or a folder of shards of one: not a folder of another kind.
+
+    Of a file, that may turn out otherwise.
+    """
+    if path.is_file():
+        return True
+    try:
+        return kind_of(path) in _KINDS
+    except HindsightError:
+        return False
+
+
+def describe(out: Path) -> dict[str, Any]:
+    """What a score table is: its manifest, with `kind` first.
+
+    Raises
+    ------
+    ArtefactError
+        No manifest of a score table lies beside or in it, or a shard is missing or cut.
+    """
+    if out.is_dir():
+        manifest = open_folder(out, kind_of(out))
+        size = sum(file.size for file in manifest.files.values())
+        shards = {"name": out.name, "size": size, "shards": len(manifest.files)}
+        return {"kind": "score table", **manifest.body, "files": {manifest.kind: shards}}
+    found = read_manifest(manifest_path(out))
+    if not found:
+        raise ArtefactError(f"{out} is no score table: {manifest_path(out)} is not its manifest")
+    return {"kind": "score table", **found}
+
+
+def verify(out: Path) -> list[str]:
+    """Check every byte of a score table, and of the matches made with it.
+
+    Raises
+    ------
+    ArtefactError
+        A file is not the one that was written.
+    """
+    if out.is_dir():
+        return list(verify_folder(out, kind_of(out)).files)
+    files = describe(out)["files"]
+    for facts in files.values():
+        path = out.with_name(Path(str(facts["name"])).name)
+        if not path.is_file() or hashed(path)["blake2b"] != facts["blake2b"]:
+            raise ArtefactError(f"{path} is missing or was changed; run the same score again")
+    return [str(facts["name"]) for facts in files.values()]
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of a score table; empty where there is none that is whole."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        files = {
+            name: (str(one["name"]), str(one["blake2b"])) for name, one in found["files"].items()
+        }
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return {}
+    return found if "signature" in found and "scores" in files else {}
+
+
+def hashed(path: Path) -> dict[str, Any]:
+    """Size and full hash of a file.
+
+    Raises
+    ------
+    DataError
+        It can't be read.
+    """
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
+            return {"size": file.tell(), "blake2b": digest}
+    except OSError as error:
+        raise DataError(f"{path} can't be read: {error.strerror}") from error

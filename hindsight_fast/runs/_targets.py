@@ -1,0 +1,86 @@
+"""Where the tables of a run go: a file each, or a folder of shards each."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from hindsight_fast.errors import UsageError
+from hindsight_fast.runs._manifest import hashed, manifest_path, read_manifest
+from hindsight_fast.storage import existing
+
+KINDS: Final = {"scores": "scores", "matches": "matches"}
+"""Kinds of artefact of tables that are folders."""
+
+ENDINGS: Final = (".parquet", ".csv", ".jsonl")
+
+Targets = Mapping[str, Path]
+"""The tables to write, by what they are: "scores", "matches"."""
+
+
+def check_targets(ideas: Path, out: Path, matches: Path | None) -> dict[str, Path]:
+    """The tables to write by what they are, if they can be written at all.
+
+    Raises
+    ------
+    UsageError
+        An ending that no writer knows, a folder of something else, the ideas themselves, or one
+        file for both.
+    ArtefactError
+        A folder of this kind is there and its manifest can't be read.
+    """
+    targets = {"scores": out} | ({} if matches is None else {"matches": matches})
+    for what, target in targets.items():
+        if target.resolve() == ideas.resolve():
+            raise UsageError(f"{target} is the file of ideas itself")
+        if in_shards(target):
+            existing(target, KINDS[what], "", overwrite=True)
+        elif target.suffix not in ENDINGS:
+            raise UsageError(
+                f"{target}: a table ends in {', '.join(ENDINGS)}; without an ending it is a folder"
+            )
+        elif target.is_dir():
+            raise UsageError(f"{target} is a folder; a file was expected for the {what}")
+    if len({target.resolve() for target in targets.values()}) < len(targets):
+        raise UsageError("--out and --matches name the same file")
+    if len({in_shards(target) for target in targets.values()}) > 1:
+        raise UsageError(
+            "--out and --matches must both be files, or both folders (names without an ending)"
+        )
+    return targets
+
+
+def in_shards(target: Path) -> bool:
+    """Whether a table is to be a folder of parquet files."""
+    return not target.suffix
+
+
+def done_already(targets: Targets, mark: str, *, overwrite: bool) -> Mapping[str, Any] | None:
+    """The manifest of a run that made just these tables, whole; None: there is work to do.
+
+    Raises
+    ------
+    UsageError
+        Something else is there, and isn't to be replaced.
+    ArtefactError
+        A folder of shards is there and damaged, and isn't to be replaced.
+    """
+    if in_shards(targets["scores"]):
+        there = [existing(t, KINDS[n], mark, overwrite=overwrite) for n, t in targets.items()]
+        return None if None in there or there[0] is None else there[0].body
+    found = [target for target in targets.values() if target.exists()]
+    if not found:
+        return None
+    manifest = read_manifest(manifest_path(targets["scores"]))
+    if manifest.get("fingerprint") != mark:
+        if overwrite:
+            return None
+        raise UsageError(
+            f"{found[0]} exists and was made from other ideas or settings "
+            "(--matches is one); "
+            "give --overwrite to replace it, or choose another --out"
+        )
+    for name, target in targets.items():
+        facts = manifest["files"].get(name, {})
+        if not target.exists() or hashed(target)["blake2b"] != facts.get("blake2b"):
+            return None
+    return manifest
