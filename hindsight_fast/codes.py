@@ -98,6 +98,15 @@ def fit(
     return ToCode(mean, np.ascontiguousarray(axes * (127 / reach))), float(kept[n_axes - 1])
 
 
+def share_kept(to_code: ToCode, vectors: NDArray[np.float32], rows: NDArray[np.int64]) -> float:
+    """Return the share of the variance of some rows around `to_code.mean` that its axes keep."""
+    sample = vectors[rows[:: -(-len(rows) // _SAMPLE)]] - to_code.mean
+    whole = float(np.square(sample, dtype=np.float64).sum())
+    scale = float(np.square(to_code.axes[:, 0], dtype=np.float64).sum())
+    kept = float(np.square(sample @ to_code.axes, dtype=np.float64).sum())
+    return kept / scale / whole if whole > 1e-12 else 1.0
+
+
 def chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
     """Give the rows, `CHUNK` at a time."""
     for start in range(0, len(rows), CHUNK):

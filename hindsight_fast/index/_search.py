@@ -1,0 +1,206 @@
+"""An index on disk, searched."""
+
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hindsight_fast.codes import CHUNK, ToCode
+from hindsight_fast.config import usable_threads
+from hindsight_fast.errors import ArtefactError
+from hindsight_fast.index._config import AXES, COPIES, GRAPH, MEAN, ROWS, STRAYS, IndexConfig
+from hindsight_fast.index._copies import with_copies
+from hindsight_fast.index._graph import Graph, Nearest
+
+
+class Index:
+    """A graph on disk, memory-mapped; searches may come from several threads at once."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        to_code: ToCode,
+        copies: NDArray[np.int32],
+        rows: NDArray[np.int32] | None,
+        strays: NDArray[np.int32],
+        expansion: int,
+    ) -> None:
+        self._graph = graph
+        self._to_code = to_code
+        self._copies = copies
+        self._rows = rows
+        self._n_alive = len(graph) if rows is None else int((rows >= 0).sum())
+        self._strays = strays
+        self._stray_codes = graph.codes(strays).astype(np.int32) if len(strays) else None
+        self.expansion_search = expansion
+        """Candidates held while searching (ef), unless a search asks for others; a larger count
+        raises it for that search."""
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    @classmethod
+    def view(cls, folder: Path, config: IndexConfig, *, threads: int | None = None) -> "Index":
+        """Map the index of a folder and search it once.
+
+        A damaged graph file can crash the process: its full hash must have been checked
+        before this is called.
+
+        Parameters
+        ----------
+        config
+            The one it was built with, but for `expansion_search`, which may be another.
+        threads
+            With how many to try the search; all usable by default.
+
+        Raises
+        ------
+        ArtefactError
+            A file is missing or unreadable, was built otherwise, or does not answer rightly.
+        """
+        try:
+            mean, axes = (np.load(folder / name, allow_pickle=False) for name in (MEAN, AXES))
+            copies = np.load(folder / COPIES, mmap_mode="r", allow_pickle=False)
+            rows, strays = None, np.empty(0, np.int32)
+            if (folder / ROWS).exists():  # else it is older, and its keys are rows
+                rows = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
+                strays = np.load(folder / STRAYS, allow_pickle=False)
+            _check_shapes(mean, axes, copies, rows, strays)
+        except (OSError, EOFError, ValueError) as error:
+            raise ArtefactError(
+                f"{folder}: the index can't be opened ({error}); make the pool again"
+            ) from error
+        graph = Graph.open(folder / GRAPH, axes.shape[1], config)
+        to_code = ToCode(mean, axes)
+        index = cls(graph, to_code, np.asarray(copies), rows, strays, config.expansion_search)
+        index._try_out(usable_threads(threads), folder / GRAPH)
+        return index
+
+    @property
+    def n_papers(self) -> int:
+        """Papers that can be found."""
+        return self._n_alive + len(self._copies)
+
+    def codes(self, vectors: NDArray[np.float32]) -> NDArray[np.int8]:
+        """What the graph holds of vectors, (n, d) to (n, a): near by L2 is near for a search."""
+        return self._to_code(vectors)
+
+    def search(
+        self,
+        queries: NDArray[np.float32],
+        count: int,
+        *,
+        threads: int,
+        expansion: int | None = None,
+    ) -> NDArray[np.int32]:
+        """Rows of papers that are probably among the nearest to each query.
+
+        Parameters
+        ----------
+        queries : ndarray of shape (n, d), float32
+            Unit rows.
+        count
+            Papers to nominate per query.
+        threads
+            Clamped to the usable processors.
+        expansion
+            Candidates held meanwhile (ef); by default `expansion_search`.
+
+        Returns
+        -------
+        ndarray of shape (n, count), int32
+            Best first as far as the codes tell; -1 where there are fewer.
+
+        Raises
+        ------
+        ValueError
+            The queries are of another dimension, or count is below 1.
+        """
+        dim = len(self._to_code.mean)
+        if queries.ndim != 2 or queries.shape[1] != dim:
+            raise ValueError(f"queries have shape {queries.shape}, expected (n, {dim})")
+        if count < 1:
+            raise ValueError(f"count is {count}; at least 1 is needed")
+        threads, expansion = usable_threads(threads), expansion or self.expansion_search
+        found = [
+            self._nominate(queries[start : start + CHUNK], count, threads, expansion)
+            for start in range(0, len(queries), CHUNK)
+        ]
+        return np.concatenate(found) if found else np.empty((0, count), np.int32)
+
+    def _nominate(
+        self, queries: NDArray[np.float32], count: int, threads: int, expansion: int
+    ) -> NDArray[np.int32]:
+        codes = self._to_code(queries)
+        # Keys that are nobody's any more come between.
+        wanted = min(-(-count * len(self._graph) // max(self._n_alive, 1)), len(self._graph))
+        # Each call numbers its scratch slots from 0, so two at once would share them.
+        with self._own_lock():
+            found = self._graph.nearest(codes, wanted, expansion=expansion, threads=threads)
+        if self._stray_codes is not None:
+            found = _with_strays(codes, found, self._strays, self._stray_codes)
+        keys = found.keys
+        if self._rows is not None:
+            keys = np.where(keys >= 0, self._rows[keys], -1)
+            if (keys < 0).any():
+                keys = np.take_along_axis(keys, np.argsort(keys < 0, axis=1, kind="stable"), 1)
+        rows = np.full((len(queries), count), -1, np.int32)
+        rows[:, : keys.shape[1]] = keys[:, :count]
+        return with_copies(rows, self._copies) if len(self._copies) else rows
+
+    def _own_lock(self) -> threading.Lock:
+        """After a fork the parent's lock may be held by a thread that doesn't exist here."""
+        if self._process != os.getpid():
+            self._process, self._lock = os.getpid(), threading.Lock()
+        return self._lock
+
+    def _try_out(self, threads: int, path: Path) -> None:
+        """A search for the mean with all threads at once, before anybody relies on it."""
+        queries = np.repeat(self._to_code.mean[None], 2 * threads, axis=0)
+        try:
+            rows = self.search(queries, 1, threads=threads)
+        except RuntimeError as error:
+            raise ArtefactError(
+                f"{path} can't be searched with {threads} threads: {error}"
+            ) from error
+        if (rows < 0).any() or (rows != rows[0]).any():
+            raise ArtefactError(f"{path}: equal searches give unequal answers; make the pool again")
+
+
+def _check_shapes(
+    mean: NDArray[np.float32],
+    axes: NDArray[np.float32],
+    copies: NDArray[np.int32],
+    rows: NDArray[np.int32] | None,
+    strays: NDArray[np.int32],
+) -> None:
+    dim = mean.size
+    expected = [
+        (MEAN, mean, np.float32, (dim,)),
+        (AXES, axes, np.float32, (dim, axes.size // max(dim, 1))),
+        (COPIES, copies, np.int32, (copies.size // 2, 2)),
+        (STRAYS, strays, np.int32, (strays.size,)),
+    ]
+    if rows is not None:
+        expected.append((ROWS, rows, np.int32, (rows.size,)))
+    for name, array, dtype, shape in expected:
+        if array.dtype != dtype or array.shape != shape:
+            raise ValueError(f"{name} is {array.dtype} of shape {array.shape}")
+
+
+def _with_strays(
+    codes: NDArray[np.int8],
+    found: Nearest,
+    strays: NDArray[np.int32],
+    stray_codes: NDArray[np.int32],
+) -> Nearest:
+    """What was found and the strays, the nearest of all."""
+    wide = codes.astype(np.int32)
+    squares = np.square(wide).sum(axis=1)[:, None] + np.square(stray_codes).sum(axis=1)
+    # Whole numbers below 2**24, so that float32 products are exact.
+    products = wide.astype(np.float32) @ stray_codes.T.astype(np.float32)
+    keys = np.hstack([found.keys, np.broadcast_to(strays.astype(np.int64), products.shape)])
+    distances = np.hstack([found.distances, squares - 2 * products])
+    best = np.argsort(distances, axis=1, kind="stable")[:, : found.keys.shape[1]]
+    return Nearest(np.take_along_axis(keys, best, 1), np.take_along_axis(distances, best, 1))
