@@ -105,7 +105,9 @@ class Scorer:
     k, theta
         Neighbours looked at and similarity of a match; the pool's own by default.
     search
-        "exact", "index" or "auto" (exact wherever the scan costs at most a tenth of the encoding).
+        "exact", "index" or "auto" (exact wherever the scan costs at most a tenth of the encoding,
+        or the pool has no index that may be opened). With "index", that of a pool which isn't
+        trusted is made anew first (`Pool.make_index`).
     threads
         At most as many as the process may use; all of them by default.
     cache
@@ -321,12 +323,9 @@ class Scorer:
             return score_table(frame, status, scored, matches, self.pool, self.config)
 
     def _choose_search(self, wanted: str) -> str:
+        if self.pool.index is None and wanted == "index" and self.pool.n_papers > 0:
+            self.pool.make_index(self.threads)  # if others made one; else it is refused
         if self.pool.index is None:
-            if wanted == "index" and self.pool.n_papers > 0:
-                raise UsageError(
-                    "search = index, but the pool has no index: build it with `pool --index`, "
-                    "or score with --search exact"
-                )
             return "exact"
         if wanted != "auto":
             return wanted

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from hindsight_fast.encoders import Encoder, load_encoder
 from hindsight_fast.encoding import embed_store
@@ -54,6 +55,9 @@ def make_world(
         theta=theta,
         index=IndexConfig() if index else None,
     )
+    with pytest.MonkeyPatch.context() as patch:  # who works there made it too
+        patch.setenv("HINDSIGHT_HOME", str(folder))
+        Pool.open(pool.path, store, trust=True)
     return World(folder, encoder, store, pool)
 
 

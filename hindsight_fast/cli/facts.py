@@ -65,10 +65,14 @@ def _pool(facts: Facts) -> Rows:
             yield "only", " and ".join(facts[name])
     if facts.get("require_first_public"):
         yield "only", "papers dated by a first version"
+    of_others = "" if facts["trusted"] else "; not used, since somebody else made it (see --trust)"
     if facts.get("projection"):
-        yield "exact scan", f"along {facts['projection']['n_axes']} axes first"
+        yield "exact scan", f"along {facts['projection']['n_axes']} axes first{of_others}"
     index = facts.get("index")
-    yield "index", "none: every paper is looked at" if index is None else _index(index["facts"])
+    if index is None:
+        yield "index", "none: every paper is looked at"
+    else:
+        yield "index", _index(index["facts"]) + of_others
     yield "store", facts["store"]
     yield "size", _size(facts["bytes"])
     yield "signature", facts["signature"]

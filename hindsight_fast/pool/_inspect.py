@@ -32,6 +32,7 @@ def describe(path: Path) -> dict[str, Any]:
     if kind == KIND:
         pool = Pool.open(path)
         facts["signature"] = pool.signature(pool.k, pool.theta, "exact")
+        facts["trusted"] = pool.trusted
     return facts | dict(manifest.body)
 
 
@@ -85,6 +86,6 @@ def _verify_pool(path: Path) -> list[str]:
     if not right.all() or int(eligible.sum()) != pool.n_papers:
         raise ArtefactError(f"{path}: the impact is not between 0 and 1, or not of {pool.n_papers}")
     check_unit_rows(pool.vectors, f"vectors of {path}")
-    if pool.index is not None:
+    if pool.trusted and pool.index is not None:
         checked.append("index")
     return checked + [f"store: {what}" for what in verify_store(pool.store.path)]

@@ -1,6 +1,7 @@
 """A pool, opened."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,9 @@ from hindsight_fast import projection
 from hindsight_fast.config import fingerprint
 from hindsight_fast.errors import ArtefactError, UsageError
 from hindsight_fast.impact import in_words
-from hindsight_fast.storage import (
-    Manifest,
-    full_hash_once,
-    map_array,
-    open_with,
-)
+from hindsight_fast.pool import _own_index
+from hindsight_fast.storage import Manifest, is_trusted, map_array, open_with
+from hindsight_fast.storage import trust as remember
 from hindsight_fast.store import Store, Vectors
 from hindsight_fast.version import __version__
 from hindsight_kernels import Projected
@@ -47,10 +45,15 @@ class Pool:
     vectors : ndarray of shape (n, d), float32, read-only
     impact : ndarray of shape (n,), float32, read-only
         Between 0 and 1; -1 where not eligible.
+    trusted : bool
+        This user made the pool, or trusts who did. Of others' pools index and projection are not
+        used (`_own_index` says why); all else of a pool is data, and its author's claim.
     index : Index or None
+        Of a pool that isn't trusted, the one that `make_index` made.
     projection : Projected or None
         What the exact scan looks at first; none in pools of few papers and in older ones, nor
-        where the store's vectors are no longer those that it was made of, byte for byte.
+        where the store's vectors are no longer those that it was made of, byte for byte, nor in
+        pools that aren't trusted.
     k, theta : int, float
         Defaults for scoring.
     cutoff, until, start : datetime.date
@@ -77,8 +80,11 @@ class Pool:
         What a score on this pool rests on.
     """
 
-    def __init__(self, path: Path, manifest: Manifest, store: Store) -> None:
+    def __init__(
+        self, path: Path, manifest: Manifest, store: Store, *, trusted: bool = False
+    ) -> None:
         self.path, self.manifest, self.store = path, manifest, store
+        self.trusted = trusted or is_trusted(manifest.hash)
         _check_store(manifest, store)
         self.offset = manifest.integer("offset", high=_MAX_ROWS)
         self.n = manifest.integer("n", high=_MAX_ROWS)
@@ -109,17 +115,23 @@ class Pool:
         self.precision_cost: dict[str, Any] | None = of_store.manifest.body.get("precision_cost")
         self.taken = of_store.taken
         self.check: dict[str, Any] | None = of_store.manifest.body.get("check")
+        self._content = of_store.content_hash
         self.index = self._view_index()
         self.projection = self._projection(of_store)
 
     @classmethod
-    def open(cls, path: str | Path, store: Store | str | Path | None = None) -> "Pool":
+    def open(
+        cls, path: str | Path, store: Store | str | Path | None = None, *, trust: bool = False
+    ) -> "Pool":
         """Open a pool with its store; files are mapped, not read.
 
         Parameters
         ----------
         store
             The store, where it is no longer where it was relative to the pool.
+        trust
+            Open the pool's index and use its projection though somebody else made them, now and
+            from now on: they can crash this process, or worse, if that person wants it.
 
         Raises
         ------
@@ -128,9 +140,55 @@ class Pool:
             that the pool was made from.
         """
         folder = Path(path)
-        return open_with(
-            folder, KIND, lambda found: cls(folder, found, _find_store(folder, found, store))
-        )
+
+        def read(found: Manifest) -> Pool:
+            return cls(folder, found, _find_store(folder, found, store), trusted=trust)
+
+        opened = open_with(folder, KIND, read)
+        if trust:
+            remember(opened.manifest.hash)
+        return opened
+
+    @property
+    def set_aside(self) -> list[str]:
+        """What the pool holds and nobody uses, since somebody else made it: "index", ..."""
+        parts = ("index", "projection")
+        return [p for p in parts if not self.trusted and self.manifest.body.get(p) is not None]
+
+    def make_index(
+        self,
+        threads: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Make `index` anew where the pool has one that isn't trusted; the next time it is there.
+
+        Parameters
+        ----------
+        progress
+            Called with the number of papers in the index, and of all that go there.
+
+        Raises
+        ------
+        UsageError
+            The pool has no index.
+        ArtefactError
+            The pool's vectors are damaged.
+        StorageError
+            It can't be kept in the user's own folder.
+        """
+        config = _own_index.settings(self.manifest)
+        if config is None:
+            raise UsageError(
+                "search = index, but the pool has no index: build it with `pool --index`, "
+                "or score with --search exact"
+            )
+        if self.index is None:
+            eligible = np.asarray(self.impact) >= 0
+            self.index = self._whole(
+                _own_index.make(
+                    self.manifest, config, self._content, self.vectors, eligible, threads, progress
+                )
+            )
 
     def lookup(self, rows: NDArray[np.integer[Any]]) -> pl.DataFrame:
         """Name a few papers: id, title, venue, date, date_precision, citations, url.
@@ -221,22 +279,19 @@ class Pool:
             raise ArtefactError(f"{self.path}: no facts of a projection; make the pool again")
         if facts["of"] != vectors.content_hash:
             return None
-        return projection.open_projection(self.path, facts, *self.vectors.shape)
+        opened = projection.open_projection(self.path, facts, *self.vectors.shape)
+        return opened if self.trusted else None
 
     def _view_index(self) -> "Index | None":
-        if self.manifest.body.get("index") is None:
+        config = _own_index.settings(self.manifest)
+        if config is None:
             return None
-        facts = self.manifest.table("index")
-        from hindsight_fast.index import Index, IndexConfig
+        if self.trusted:
+            others = (IMPACT, *projection.FILES)
+            return self._whole(_own_index.view(self.path, self.manifest, others, config))
+        return _own_index.find(self.manifest, config, self._content)
 
-        try:
-            config = IndexConfig(**facts["config"])
-        except (KeyError, TypeError, ValueError, UsageError) as error:
-            raise ArtefactError(f"{self.path}: no settings of an index: {error}") from error
-        for name, file in self.manifest.files.items():
-            if name not in (IMPACT, *projection.FILES):
-                full_hash_once(self.path / name, file)
-        index = Index.view(self.path, config)
+    def _whole(self, index: "Index") -> "Index":
         if index.n_papers != self.n_papers:
             raise ArtefactError(
                 f"{self.path}: row count mismatch, {index.n_papers} papers in the index and "

@@ -13,6 +13,7 @@ may be reached through links.
 
 from hindsight_fast.storage._arrays import ArrayWriter, create_array, map_array
 from hindsight_fast.storage._files import sample_hash, storage_errors
+from hindsight_fast.storage._kept import flushed_facts, is_whole
 from hindsight_fast.storage._manifests import (
     FileFacts,
     Manifest,
@@ -23,6 +24,7 @@ from hindsight_fast.storage._manifests import (
     verify_folder,
 )
 from hindsight_fast.storage._moving import remove_artefact
+from hindsight_fast.storage._parts import Parts, working_parts
 from hindsight_fast.storage._publishing import (
     Staging,
     existing,
@@ -44,12 +46,20 @@ from hindsight_fast.storage._resuming import (
 )
 from hindsight_fast.storage._rows import RowFile
 from hindsight_fast.storage._stepwise import Steps, publish_stepwise
-from hindsight_fast.storage._user import full_hash_once, home
+from hindsight_fast.storage._user import (
+    full_hash_once,
+    home,
+    is_trusted,
+    private_folder,
+    private_path,
+    trust,
+)
 
 __all__ = [
     "ArrayWriter",
     "FileFacts",
     "Manifest",
+    "Parts",
     "Piece",
     "RowFile",
     "Staging",
@@ -58,8 +68,11 @@ __all__ = [
     "Unfinished",
     "create_array",
     "existing",
+    "flushed_facts",
     "full_hash_once",
     "home",
+    "is_trusted",
+    "is_whole",
     "kind_of",
     "link_artefact",
     "link_file",
@@ -68,6 +81,8 @@ __all__ = [
     "open_folder",
     "open_with",
     "prepare",
+    "private_folder",
+    "private_path",
     "publish",
     "publish_file",
     "publish_resumable",
@@ -77,7 +92,9 @@ __all__ = [
     "remove_artefact",
     "sample_hash",
     "storage_errors",
+    "trust",
     "unfinished",
     "verify_folder",
     "working_folder",
+    "working_parts",
 ]

@@ -45,6 +45,8 @@ class FileFacts:
 class Manifest:
     """What a folder holds; `body` is the part that belongs to the kind of artefact.
 
+    `hash` is of all the rest, and so, by the hashes of the files, of the whole artefact.
+
     The typed getters read `body` and raise ArtefactError where it is not as it must be, so that a
     damaged or foreign manifest is a sentence and never a TypeError.
     """
@@ -54,6 +56,7 @@ class Manifest:
     fingerprint: str
     body: Mapping[str, Any] = field(default_factory=dict[str, Any])
     files: Mapping[str, FileFacts] = field(default_factory=dict[str, FileFacts])
+    hash: str = ""
 
     def text(self, key: str, limit: int = 4096) -> str:
         """Return the string `body[key]`, of at most `limit` characters."""
@@ -175,7 +178,7 @@ def _parse_manifest(folder: Path, raw: bytes) -> Manifest:
     if not isinstance(body, dict) or not isinstance(files, dict) or len(files) > MAX_FILES:  # pyright: ignore[reportUnknownArgumentType]
         raise ValueError("'body' or 'files' is not as it must be")
     facts = {name: _file_facts(name, f) for name, f in cast(dict[str, Any], files).items()}
-    return Manifest(folder, kind, mark, cast(dict[str, Any], body), facts)
+    return Manifest(folder, kind, mark, cast(dict[str, Any], body), facts, str(own_hash))
 
 
 def _canonical(value: object) -> bytes:

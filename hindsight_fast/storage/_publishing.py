@@ -37,6 +37,7 @@ from hindsight_fast.storage._moving import (
     sweep,
     try_lock,
 )
+from hindsight_fast.storage._user import trust
 
 VECTORS = "vectors"
 RAW = "raw"  # answers of a service, in a collection, whose own list names them
@@ -192,8 +193,8 @@ def prepare(path: Path, kind: str, fingerprint: str | None, *, overwrite: bool) 
 
 
 def finish(staging: Staging, path: Path, kind: str, fingerprint: str, *, overwrite: bool) -> None:
-    """Make what was staged an artefact, at `path`."""
-    _seal(staging, kind, fingerprint)
+    """Make what was staged an artefact, at `path`, which this user then made and trusts."""
+    trust(_seal(staging, kind, fingerprint))
     _check_free(path, kind, fingerprint, overwrite=overwrite)
     move_into_place(staging.folder, path)
     for name in (JOURNAL, LOCK):
@@ -210,13 +211,14 @@ def _check_free(path: Path, kind: str, fingerprint: str | None, *, overwrite: bo
         raise UsageError(f"{path} already holds just this; nothing is to be built")
 
 
-def _seal(staging: Staging, kind: str, fingerprint: str) -> None:
-    """Flush the files to disk, and write the manifest that names them."""
+def _seal(staging: Staging, kind: str, fingerprint: str) -> str:
+    """Flush the files to disk, and write the manifest that names them; returns its hash."""
     plain = [f for f in sorted(staging.folder.iterdir()) if f.is_symlink() or not f.is_dir()]
     files = {f.name: _settle(f) for f in plain if f.name not in (LOCK, JOURNAL)}
     raw = manifest_bytes(kind, fingerprint, staging.body, files)
     write_durably(staging.folder / MANIFEST, raw)
     sync_folder(staging.folder)
+    return read_manifest(staging.folder).hash
 
 
 def link_artefact(source: Path, target: Path) -> None:

@@ -1,14 +1,19 @@
-"""The user's own folder: where models lie, and which files were already checked in full."""
+"""The user's own folder: where models lie, what was checked in full, and whom the user trusts."""
 
 import contextlib
+import fcntl
 import os
 import stat
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 from hindsight_fast.errors import StorageError
 from hindsight_fast.storage._files import open_regular, storage_errors
 from hindsight_fast.storage._manifests import FileFacts, check_file
+from hindsight_fast.storage._moving import LOCK
+
+_VERIFIED, _TRUSTED = "verified", "trusted"
 
 
 def home() -> Path:
@@ -40,14 +45,71 @@ def full_hash_once(path: Path, facts: FileFacts) -> None:
         known = os.fstat(file.fileno())
     times = f"{known.st_mtime_ns}-{known.st_ctime_ns}"
     name = f"{facts.blake2b}-{known.st_dev}-{known.st_ino}-{known.st_size}-{times}"
-    record = home() / "verified" / name
-    if known.st_size == facts.size and _is_private(record.parent) and record.exists():
+    if known.st_size == facts.size and _is_noted(_VERIFIED, name):
         return
     check_file(path, facts, full=True)
-    with contextlib.suppress(OSError):  # not remembered, then: checked again next time
-        record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if _is_private(record.parent):
-            record.touch()
+    _note(_VERIFIED, name)  # where it can't be, it is checked again next time
+
+
+def trust(mark: str) -> bool:
+    """Remember that this user made an artefact, or trusts who did; tells whether it could be.
+
+    The record is an empty file in a private folder of `home()`, named after the manifest's own
+    hash (`Manifest.hash`); so it holds for just these files, wherever they lie.
+    """
+    return _note(_TRUSTED, mark)
+
+
+def is_trusted(mark: str) -> bool:
+    """Tell whether this user published the artefact whose manifest has this hash, or trusts it."""
+    return _is_noted(_TRUSTED, mark)
+
+
+@contextlib.contextmanager
+def private_folder(name: str) -> Generator[Path]:
+    """Give a folder of `home()` that nobody else can write; processes use it one after another.
+
+    Raises
+    ------
+    StorageError
+        It can't be made, or others can write there.
+    """
+    folder = home() / name
+    with storage_errors(f"keep anything in {folder}"):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _is_private(folder):
+            raise StorageError(f"{folder} belongs to somebody else, or others may write there")
+        turn = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        with storage_errors(f"lock {folder}"):
+            fcntl.flock(turn, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        os.close(turn)
+
+
+def private_path(name: str) -> Path | None:
+    """Return the folder of `private_folder` if it is there, to look into it."""
+    try:
+        folder = home() / name
+    except StorageError:  # no home, so nothing there
+        return None
+    return folder if _is_private(folder) else None
+
+
+def _is_noted(kind: str, name: str) -> bool:
+    folder = private_path(kind)
+    return folder is not None and (folder / name).exists()
+
+
+def _note(kind: str, name: str) -> bool:
+    with contextlib.suppress(OSError, StorageError):
+        folder = home() / kind
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if _is_private(folder):
+            (folder / name).touch()
+            return True
+    return False
 
 
 def _is_private(folder: Path) -> bool:
