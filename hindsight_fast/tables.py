@@ -52,16 +52,14 @@ MATCH_SCHEMA: dict[str, pl.DataType] = {
 }
 """Columns of the long table: the K nearest papers of each idea, best first."""
 
-_DATE_FORMATS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d"}
+_DATE_LENGTHS = {"year": 4, "month": 7, "day": 10}
+_NAMING = ("id", "title", "venue", "date", "date_precision", "citations")
 
 
 def written_dates(papers: pl.DataFrame) -> pl.Series:
     """Dates of a frame with `date` and `date_precision`, written as precisely as they are known."""
-    text = pl.lit(None, dtype=pl.String)
-    for precision, pattern in _DATE_FORMATS.items():
-        is_it = pl.col("date_precision") == precision
-        text = pl.when(is_it).then(pl.col("date").dt.strftime(pattern)).otherwise(text)
-    return papers.select(text.alias("date"))["date"]
+    length = pl.col("date_precision").replace_strict(_DATE_LENGTHS, default=None)
+    return papers.select(pl.col("date").cast(pl.String).str.head(length))["date"]
 
 
 def score_table(
@@ -77,53 +75,49 @@ def score_table(
     `ideas` gives the columns that describe an idea (idea_id, system, ..., n_tokens, truncated);
     those it lacks are null.
     """
-    nearest_rows = matches.rows[:, 0]
-    nearest = named_papers(pool, nearest_rows)
-    best = named_papers(pool, matches.best_rows)
-    similarity = pl.Series(matches.similarities[:, 0])
-    impact = np.where(matches.best_rows >= 0, matches.scores, np.float32(0))
-    is_found = pl.Series(nearest_rows >= 0)
-    is_matched = pl.Series(matches.best_rows >= 0)
-    full = matches.n_matches == config.k
+    m, nearest_rows = len(scored), matches.rows[:, 0]
+    named = named_papers(pool, np.concatenate([matches.best_rows, nearest_rows]))
+    best, nearest = named[:m], named[m:]
+    similarity = matches.similarities[:, 0]
+    is_found, is_matched = pl.Series(nearest_rows >= 0), pl.Series(matches.best_rows >= 0)
     apart = np.abs(matches.similarities.astype(np.float64) - float(np.float32(config.theta)))
     found = pl.DataFrame(
         {
-            "place": scored,
             "score": matches.scores,
             "matched": is_matched,
             "n_matches": matches.n_matches,
             "best_paper_id": best["id"],
             "best_title": best["title"],
             "best_similarity": matches.best_similarities,
-            "best_impact": impact,
+            "best_impact": matches.scores,
             "best_citations": best["citations"],
             "best_venue": best["venue"],
             "best_date": best["date"],
             "nearest_paper_id": nearest["id"],
             "nearest_similarity": similarity,
             "margin": similarity - np.float32(config.theta),
-            "saturated": full & (pool.n_papers > config.k),
+            "saturated": (matches.n_matches == config.k) & (pool.n_papers > config.k),
             "near_theta": (apart <= CLOSE).any(axis=1),
         }
     ).with_columns(
         pl.when(is_matched).then(pl.col("best_similarity", "best_impact")),
         pl.when(is_found).then(pl.col("nearest_similarity", "margin")),
     )
+    if m < ideas.height:
+        places = np.full(ideas.height, m)
+        places[scored] = np.arange(m)
+        found = _with_nulls(found)[places]
     if pool.n_papers == 0:
         status = ["empty_pool" if one == "ok" else one for one in status]
-    table = (
-        ideas.with_columns(pl.Series("status", status, dtype=pl.String))
-        .with_row_index("place")
-        .with_columns(pl.col("place").cast(pl.Int64))
-        .join(found, on="place", how="left", maintain_order="left")
-    )
-    missing = [
-        pl.lit(None, dtype=kind).alias(n)
-        for n, kind in SCORE_SCHEMA.items()
-        if n not in table.columns
-    ]
-    return table.with_columns(missing).select(
-        pl.col(name).cast(kind) for name, kind in SCORE_SCHEMA.items()
+    given = ideas.with_columns(pl.Series("status", status, dtype=pl.String))
+    columns = {**{one.name: one for one in given}, **{one.name: one for one in found}}
+    return pl.DataFrame(
+        [
+            pl.Series(name, columns[name], dtype=kind, strict=False)
+            if name in columns
+            else pl.Series(name, [None], dtype=kind).new_from_index(0, ideas.height)
+            for name, kind in SCORE_SCHEMA.items()
+        ]
     )
 
 
@@ -138,7 +132,7 @@ def matches_table(
         {
             "idea_id": idea_ids.gather(idea),
             "rank": rank + 1,
-            "paper_id": named_papers(pool, rows)["id"],
+            "paper_id": named_papers(pool, rows, ("id",))["id"],
             "similarity": similarity,
             "impact": np.asarray(pool.impact[rows]),
             "matched": similarity >= np.float32(config.theta),
@@ -147,12 +141,20 @@ def matches_table(
     )
 
 
-def named_papers(pool: Pool, rows: NDArray[np.int32]) -> pl.DataFrame:
+def named_papers(
+    pool: Pool, rows: NDArray[np.int32], columns: Sequence[str] = _NAMING
+) -> pl.DataFrame:
     """What is known of pool rows, in that order; all null where a row is -1."""
-    unique, inverse = np.unique(rows[rows >= 0], return_inverse=True)
-    known = pool.lookup(unique)
-    known = known.with_columns(written_dates(known).alias("date"))
-    places: NDArray[np.int64] = np.full(len(rows), -1, dtype=np.int64)
-    places[rows >= 0] = inverse
-    at = pl.Series(places).replace({-1: None}) if len(rows) else pl.Series([], dtype=pl.Int64)
-    return known.select(pl.all().gather(at))
+    unique, places = np.unique(rows, return_inverse=True)
+    n_none = int(len(unique) > 0 and unique[0] < 0)
+    known = pool.store.lookup(unique[n_none:].astype(np.int64) + pool.offset, columns)
+    if "date" in columns:
+        known = known.with_columns(written_dates(known).alias("date"))
+    if n_none:
+        known, places = _with_nulls(known), np.where(rows < 0, known.height, places - 1)
+    return known[places]
+
+
+def _with_nulls(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same with a row of nulls at the end, for what is not there."""
+    return pl.concat([frame, frame.clear(1)])

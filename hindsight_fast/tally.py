@@ -197,9 +197,12 @@ class Sample:
             return new
         n_old, together = len(self._hashes), np.concatenate([self._hashes, marks[new]])
         order = np.argsort(together)[: self._size]
-        both = [vectors[new]] if not n_old else [self.vectors, vectors[new]]
-        self._hashes, self.vectors = together[order], np.concatenate(both)[order]
-        return new[np.sort(order[order >= n_old] - n_old)]
+        is_new = order >= n_old
+        taken, kept = new[order[is_new] - n_old], self.vectors.reshape(-1, vectors.shape[1])
+        self._hashes = together[order]
+        self.vectors = np.empty((len(order), vectors.shape[1]), np.float32)
+        self.vectors[is_new], self.vectors[~is_new] = vectors[taken], kept[order[~is_new]]
+        return np.sort(taken)
 
 
 def sample_places(n: int, size: int) -> frozenset[int]:

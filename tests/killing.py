@@ -3,8 +3,10 @@
     python killing.py lines FOLDER STRIDE     at every STRIDE-th line of the storage package, and
                                               again where something is to be replaced
     python killing.py encoding STORE MODEL N  N times at random, while papers are encoded
+    python killing.py score LINE ARGUMENT...  the command line's `score`, of small parts, at a line
+                                              of the code of runs and storage (none: -1)
 
-Each prints JSON, which test_resuming.py looks at.
+Each but the last prints JSON, which test_resuming.py looks at; test_runs_killed.py calls the last.
 """
 
 import json
@@ -188,8 +190,23 @@ def encoding(store_path: Path, model: Path, kills: int) -> dict[str, Any]:
     }
 
 
+def score(line: int, arguments: list[str]) -> None:
+    """Score ideas by the command line, a few to a part, and be killed before a line."""
+    from hindsight_fast import cli
+    from hindsight_fast.runs import _job, _settled
+
+    setattr(_job, "BATCH", 16)  # noqa: B010
+    setattr(_settled, "FEWEST", 64)  # noqa: B010
+    sys.argv = ["hindsight-fast", "score", *arguments]
+    if line >= 0:
+        die_at_line(line, (str(Path(_job.__file__).parent), STORAGE))
+    cli.main()
+
+
 if __name__ == "__main__":
     what, *rest = sys.argv[1:]
+    if what == "score":
+        score(int(rest[0]), rest[1:])
     if what == "lines":
         fresh = lines(Path(rest[0]) / "fresh", int(rest[1]), replaced=False)
         other = lines(Path(rest[0]) / "other", int(rest[1]), replaced=True)
