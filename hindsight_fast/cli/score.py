@@ -12,6 +12,7 @@ from hindsight_fast.cli.console import Device, GpuMem, Json, Overwrite, Precisio
 from hindsight_fast.cli.embedding import load
 
 if TYPE_CHECKING:
+    from hindsight_fast.pool import Pool
     from hindsight_fast.scoring import Scorer
 
 PoolPath = Annotated[Path, typer.Option("--pool", help="A pool made by `pool`.")]
@@ -36,6 +37,12 @@ Allow = Annotated[
         help="Accept papers in a precision other than float32, float16 and that of the ideas.",
     ),
 ]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust", help="Open the pool's index though somebody else made it, from now on."
+    ),
+]
 Cache = Annotated[
     Path | None,
     typer.Option(
@@ -51,15 +58,33 @@ def score(
         Path, typer.Argument(help="Ideas: .jsonl, .json, .csv, .parquet; - is stdin.")
     ],
     pool: PoolPath,
-    out: Annotated[Path, typer.Option("--out", help="The score table: .parquet, .csv or .jsonl.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            help="The score table: .parquet, .csv or .jsonl; without an ending, a folder of "
+            "parquet files of 65,536 ideas each.",
+        ),
+    ],
     matches: Annotated[
         Path | None, typer.Option("--matches", help="Also the K nearest papers of each idea.")
     ] = None,
     search: Search = "auto",
+    recall: Annotated[
+        float,
+        typer.Option(
+            "--recall",
+            help="Share of the K nearest papers that an index is to find; of many ideas, some are "
+            "tried first to see what that takes.",
+            min=0.5,
+            max=1,
+        ),
+    ] = 0.999,
     theta: Theta = None,
     k: K = None,
     limit: Annotated[int | None, typer.Option("--limit", help="The first N ideas.", min=1)] = None,
     store: StorePath = None,
+    trust: Trust = False,
     encoder: Encoder = None,
     device: Device = "auto",
     precision: Precision = "auto",
@@ -75,14 +100,20 @@ def score(
 ) -> None:
     """Score ideas against a pool: the impact of the best later paper that each anticipated.
 
+    Interrupted or killed, it goes on where it was when the same command is run again.
+
     Example: hindsight-fast score ideas.jsonl --pool pool --out scores.parquet
     """
     from hindsight_fast import runs
 
     runs.check_targets(ideas, out, matches)
     how = Opening(encoder, device, precision, gpu_mem, threads, allow or [], cache)
-    scorer = open_scorer(pool, store, how, k=k, theta=theta, search=search)
-    with console.progress("scoring", "ideas") as advance, console.files_of([ideas]) as files:
+    scorer = open_scorer(pool, store, how, k=k, theta=theta, search=search, trust=trust)
+    with (
+        console.progress("scoring", "ideas") as advance,
+        console.files_of([ideas]) as files,
+        console.kept_when_stopped(f"the last {runs.BATCH:,} ideas at most"),
+    ):
         summary = runs.score_file(
             scorer,
             next(iter(files)),
@@ -91,6 +122,7 @@ def score(
             limit=limit,
             strict=strict,
             overwrite=overwrite,
+            recall=recall,
             progress=advance,
             tell=console.note,
         )
@@ -108,6 +140,7 @@ def explain(
     theta: Theta = None,
     k: K = None,
     store: StorePath = None,
+    trust: Trust = False,
     encoder: Encoder = None,
     device: Device = "auto",
     precision: Precision = "auto",
@@ -126,7 +159,7 @@ def explain(
 
     found = find_idea(idea if idea != "-" else sys.stdin.read(), idea_id)
     how = Opening(encoder, device, precision, gpu_mem, threads, allow or [], cache)
-    scorer = open_scorer(pool, store, how, k=k, theta=theta, search="exact")
+    scorer = open_scorer(pool, store, how, k=k, theta=theta, search="exact", trust=trust)
     explanation = explain_idea(scorer, found)
     if not as_json:
         # The table first: what it says in words then stands at the end, where one looks.
@@ -161,12 +194,15 @@ def open_scorer(
     k: int | None,
     theta: float | None,
     search: str,
+    trust: bool = False,
 ) -> "Scorer":
     """Pool, cache and encoder, opened and checked against each other."""
     from hindsight_fast import Pool, Scorer
     from hindsight_fast.encoding import VectorCache
 
-    opened = Pool.open(pool, store)
+    opened = Pool.open(pool, store, trust=trust)
+    if "index" in opened.set_aside and opened.index is None and search != "exact":
+        _without_index(opened, search, how.threads)
     cache = None if how.cache is None else VectorCache(how.cache)
     name = how.encoder or opened.encoder
     loaded = load(name, how.device, how.threads, how.precision, how.gpu_mem)
@@ -180,6 +216,19 @@ def open_scorer(
         cache=cache,
         allow=how.allow,
     )
+
+
+def _without_index(pool: "Pool", search: str, threads: int | None) -> None:
+    """Say what becomes of an index that somebody else made; it is made anew if asked for."""
+    others = f"{pool.path} was made by somebody else, so its index is not opened"
+    if search == "index":
+        console.note(f"{others}, but made anew, once (--trust opens it)")
+        with console.progress("making an index", "papers") as advance:
+            pool.make_index(threads, advance)
+    else:
+        console.note(
+            f"{others}: every paper is looked at (--trust opens it, --search index makes it anew)"
+        )
 
 
 def print_systems(summary: dict[str, Any]) -> None:
@@ -208,7 +257,13 @@ def _last_line(summary: dict[str, Any], out: Path) -> str:
     if summary["already_done"]:
         return f"{out} holds these scores already: nothing was done"
     seconds = summary["seconds"]["total"]
+    facts = [f"{summary['device']} in {summary['precision']['ideas']}"]
+    facts.append(f"search {summary['search']}")
+    if summary["resumed"]:
+        facts.append(f"{summary['resumed']:,} were done before")
+    if summary["parts_lost"]:
+        facts.append(f"{summary['parts_lost']:,} parts had not survived and were made again")
     return (
         f"scored {counts['scored']:,} of {counts['ideas']:,} ideas to {out} in {seconds:.1f} s "
-        f"({summary['device']} in {summary['precision']['ideas']}, search {summary['search']})"
+        f"({', '.join(facts)})"
     )
