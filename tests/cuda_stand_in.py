@@ -42,6 +42,12 @@ class StandIn:
         (device, precision, rows, length) of every run on CUDA, in order.
     options
         Provider options of every session on CUDA.
+    max_placed
+        Bytes of arrays on the device above which memory runs out.
+    max_products
+        Products of a run between arrays above which it does.
+    tf32
+        Products between arrays are of rounded numbers.
     """
 
     __file__ = onnxruntime.__file__
@@ -57,6 +63,9 @@ class StandIn:
         self.shapes: list[tuple[int, str, int, int]] = []
         self.options: list[dict[str, str]] = []
         self.OrtValue = _OrtValue
+        self.max_placed = self.max_products = 1 << 60
+        self.tf32 = False
+        _OrtValue.world, _OrtValue.placed = self, 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(onnxruntime, name)
@@ -72,14 +81,32 @@ class StandIn:
             return onnxruntime.InferenceSession(graph, options, providers=providers)
         if self.refuses:
             raise RuntimeError("CUDA failure 35: CUDA driver version is insufficient")
+        if isinstance(graph, bytes):
+            return _ArraySession(self, graph, options, providers)
         return _CudaSession(self, graph, options, providers)
 
 
 class _OrtValue:
     """Memory of the CPU that says it is a GPU's."""
 
-    def __init__(self, inner: Any, device: str) -> None:
-        self.inner, self.device = inner, device
+    world: StandIn
+    placed = 0
+
+    def __init__(self, inner: Any, device: str, size: int = 0) -> None:
+        self.inner, self.device, self.size = inner, device, size
+
+    def __del__(self) -> None:
+        _OrtValue.placed -= self.size
+
+    @classmethod
+    def ortvalue_from_numpy(cls, array: np.ndarray[Any, Any], device: str, _id: int) -> "_OrtValue":
+        if device == "cpu":
+            return cls(onnxruntime.OrtValue.ortvalue_from_numpy(array), device)
+        if cls.placed + array.nbytes > cls.world.max_placed:
+            raise RuntimeError(NO_MEMORY)
+        cls.placed += array.nbytes
+        held = _rounded(array) if cls.world.tf32 else array.copy()
+        return cls(onnxruntime.OrtValue.ortvalue_from_numpy(held), device, array.nbytes)
 
     @classmethod
     def ortvalue_from_shape_and_type(
@@ -167,13 +194,75 @@ class _CudaSession:
         return vectors
 
 
+class _ArraySession:
+    def __init__(self, world: StandIn, graph: bytes, options: Any, providers: list[Any]) -> None:
+        self._world = world
+        world.options.append(providers[0][1])
+        self._inner = onnxruntime.InferenceSession(
+            graph, options, providers=["CPUExecutionProvider"]
+        )
+
+    def get_providers(self) -> list[str]:
+        return ["CPUExecutionProvider"] if self._world.falls_back else [CUDA]
+
+    def get_outputs(self) -> Any:
+        return self._inner.get_outputs()
+
+    def io_binding(self) -> "_ArrayBinding":
+        return _ArrayBinding(self._world)
+
+    def run_with_iobinding(self, binding: "_ArrayBinding") -> None:
+        assert binding.synchronised, "the device may not have the inputs yet"
+        feeds = binding.feeds
+        if len(feeds["queries"]) * len(feeds["papers"]) > self._world.max_products:
+            raise RuntimeError(self._world.says)
+        binding.results = self._inner.run(binding.outputs, feeds)
+        binding.results[0] += np.float32(self._world.shift)
+
+
+class _ArrayBinding:
+    def __init__(self, world: StandIn) -> None:
+        self._world = world
+        self.feeds: dict[str, Any] = {}
+        self.outputs: list[str] = []
+        self.results: list[Any] = []
+        self.synchronised = False
+
+    def bind_ortvalue_input(self, name: str, value: _OrtValue) -> None:
+        assert value.device == "cuda"
+        self.feeds[name] = value.inner.numpy()
+
+    def bind_cpu_input(self, name: str, array: np.ndarray[Any, Any]) -> None:
+        rounds = self._world.tf32 and array.dtype == np.float32
+        self.feeds[name] = _rounded(array) if rounds else array
+
+    def bind_output(self, name: str) -> None:
+        self.outputs.append(name)
+
+    def synchronize_inputs(self) -> None:
+        self.synchronised = True
+
+    def copy_outputs_to_cpu(self) -> list[Any]:
+        return self.results
+
+
+def _rounded(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Numbers with the eleven bits that TF32 keeps."""
+    bits = array.view(np.uint32) + np.uint32(1 << 12)
+    return (bits & np.uint32(0xFFFFE000)).view(np.float32)
+
+
 def install(monkeypatch: pytest.MonkeyPatch, gpus: int = 1) -> StandIn:
     """Put the stand-in where onnxruntime is imported, with some GPUs and all libraries."""
     world = StandIn()
 
     def nothing_missing(_major: str) -> None: ...
 
+    def free(_number: int) -> int:
+        return 1 << 34
+
     monkeypatch.setattr(session, "_import", lambda: world)
     monkeypatch.setattr(cuda, "device_count", lambda: gpus)
     monkeypatch.setattr(cuda, "missing_library", nothing_missing)
+    monkeypatch.setattr(cuda, "free_memory", free)
     return world

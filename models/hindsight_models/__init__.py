@@ -9,6 +9,7 @@ together) and `running` (batches on sessions); `engines` chooses among `session`
 `cuda` and `int8` beside it) and `openvino`. A model folder: `card`, `folder` (its files), `proof`
 (its vectors). From published files to one: `reading` (config, tensors, adapter, tokenizer),
 `weights`, `graph`, `twin` (the same computation in float64), `export`. From elsewhere: `fetching`.
+From vectors to those nearest to them, on a GPU: `nearest`.
 """
 
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from hindsight_models.export import Facts
     from hindsight_models.fetching.known import KNOWN, Hub, Recipe, by_hand
     from hindsight_models.fetching.making import Placed, export_to, get
+    from hindsight_models.nearest import Nearest, Nominated
     from hindsight_models.proof import Proof, verify
     from hindsight_models.reading.told import read_told
     from hindsight_models.session import engine_facts
@@ -32,6 +34,8 @@ __all__ = [
     "Facts",
     "Hub",
     "ModelError",
+    "Nearest",
+    "Nominated",
     "Placed",
     "Progress",
     "Proof",
@@ -60,6 +64,8 @@ _HOMES = {
     "Placed": "fetching.making",
     "export_to": "fetching.making",
     "get": "fetching.making",
+    "Nearest": "nearest",
+    "Nominated": "nearest",
     "Proof": "proof",
     "verify": "proof",
     "KNOWN": "fetching.known",

@@ -34,6 +34,36 @@ def device_count() -> int:
     return count.value
 
 
+def free_memory(number: int) -> int:
+    """Bytes of a GPU's memory that nothing uses now.
+
+    Raises
+    ------
+    ModelError
+        The driver does not tell.
+    """
+    driver = ctypes.CDLL(_DRIVER)
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    code = (
+        driver.cuInit(0)
+        or driver.cuDeviceGet(ctypes.byref(device), number)
+        or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+    )
+    if code == 0:
+        code = driver.cuCtxPushCurrent_v2(context)
+        if code == 0:
+            code = driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+            driver.cuCtxPopCurrent_v2(ctypes.byref(context))
+        driver.cuDevicePrimaryCtxRelease_v2(device)
+    if code != 0:
+        raise ModelError(
+            f"the NVIDIA driver does not tell the memory of GPU {number}: "
+            f"{_error_name(driver, code)}"
+        )
+    return free.value
+
+
 def missing_library(major: str) -> str | None:
     """The first CUDA library that can't be loaded, with the loader's words; None if all can.
 

@@ -56,7 +56,8 @@ class CpuSession:
 
     def __init__(self, graph: Path | bytes, folder: Path, card: Card, precision: str) -> None:
         self.precision = precision
-        self._session = _open(_import(), graph, folder, card.dim, [_CPU])
+        self._session = _open(_import(), graph, [_CPU], folder)
+        _check_encoder(self._session, graph, card.dim)
 
     def run(self, ids: Ids, mask: Ids) -> Vectors:
         """Vectors of a batch, float32 of shape (n, dim); callable from several threads at once."""
@@ -100,21 +101,10 @@ class CudaSession:
     ) -> None:
         self.device, self.precision = f"cuda:{number}", precision
         self._number, self._dim, self._bound = number, card.dim, bound
-        self._runtime = runtime = _usable_runtime()
-        options = {
-            "device_id": str(number),
-            "arena_extend_strategy": "kSameAsRequested",
-            "use_tf32": "0",  # float32 that is asked for has 24 bits, not 11
-            # Without it, sums of layer normalisation over a row are kept in float16.
-            "enable_skip_layer_norm_strict_mode": "1",
-        }
-        if gpu_mem is not None:
-            options["gpu_mem_limit"] = str(gpu_mem)
+        self._runtime = _usable_runtime()
         graph = folder / (HALF_FILE if precision == "float16" else FUSED_FILE)
-        self._session = _open(runtime, graph, folder, card.dim, [(_CUDA, options), _CPU])
-        # Only the session knows: without its libraries the provider silently becomes the CPU.
-        if self._session.get_providers()[0] != _CUDA:
-            raise ModelError(f"onnxruntime could not use GPU {number}: {_reason(runtime)}")
+        self._session = _open_on_gpu(self._runtime, graph, number, gpu_mem, folder)
+        _check_encoder(self._session, graph, card.dim)
         self._computing = threading.Lock()
         self._free: defaultdict[Shape, list[_Buffers]] = defaultdict(list)
         self._prove(CpuSession(folder / GRAPH_FILE, folder, card, "float32"))
@@ -143,7 +133,7 @@ class CudaSession:
         try:
             buffers = _Buffers(self._runtime, self._session, ids.shape, self._dim, self._number)
         except Exception as error:  # see _run
-            raise _failure(error, ids.shape) from error
+            raise _failure(error, f"the model failed on a batch of {ids.shape}") from error
         vectors = self._run_bound(buffers, ids, mask)
         with self._computing:
             expected = _run(self._session, ids, mask)
@@ -161,7 +151,7 @@ class CudaSession:
                 self._session.run_with_iobinding(buffers.binding)
             vectors = buffers.vectors()
         except Exception as error:  # see _run
-            raise _failure(error, ids.shape) from error
+            raise _failure(error, f"the model failed on a batch of {ids.shape}") from error
         self._free[ids.shape[0], ids.shape[1]].append(buffers)
         return vectors
 
@@ -205,6 +195,77 @@ class _Buffers:
         """The result, in memory of its own."""
         self.binding.synchronize_outputs()
         return np.array(self._vectors.numpy(), np.float32)
+
+
+class ArraySession:
+    """A small graph between arrays, some of which stay on the device from run to run.
+
+    Parameters
+    ----------
+    graph
+        An ONNX model.
+    number
+        Of the GPU among those that the process may use; None: the CPU.
+    gpu_mem
+        Bytes that runs may take beside the arrays that were placed; None: all.
+
+    Raises
+    ------
+    ModelError
+        No onnxruntime, a graph that it can't load, or CUDA can't be used, with what is missing.
+    """
+
+    def __init__(self, graph: bytes, number: int | None, gpu_mem: int | None = None) -> None:
+        self._number = number
+        if number is None:
+            self._runtime = _import()
+            self._session = _open(self._runtime, graph, [_CPU])
+        else:
+            self._runtime = _usable_runtime()
+            self._session = _open_on_gpu(self._runtime, graph, number, gpu_mem)
+        self._outputs = [each.name for each in self._session.get_outputs()]
+
+    def place(self, array: NDArray[Any]) -> Any:
+        """An array on the device, to run with; on the CPU it is the array itself, not a copy.
+
+        Raises
+        ------
+        OutOfMemoryError
+            It does not fit there.
+        ModelError
+            Anything else.
+        """
+        device = ("cpu", 0) if self._number is None else ("cuda", self._number)
+        try:
+            return self._runtime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array), *device)
+        except Exception as error:  # see _run
+            raise _failure(error, f"an array of {array.shape} could not be placed") from error
+
+    def run(self, placed: dict[str, Any], given: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        """Outputs in the graph's order, of inputs that were placed and inputs that are given now.
+
+        Raises
+        ------
+        OutOfMemoryError
+            The device's memory, or what is allowed of it, can't hold the results.
+        ModelError
+            Anything else.
+        """
+        shapes = {name: array.shape for name, array in given.items()}
+        try:
+            binding = self._session.io_binding()
+            for name, value in placed.items():
+                binding.bind_ortvalue_input(name, value)
+            for name, array in given.items():
+                binding.bind_cpu_input(name, array)
+            for name in self._outputs:
+                binding.bind_output(name)
+            binding.synchronize_inputs()
+            self._session.run_with_iobinding(binding)
+            outputs: list[NDArray[Any]] = binding.copy_outputs_to_cpu()
+        except Exception as error:  # see _run
+            raise _failure(error, f"the graph failed on {shapes}") from error
+        return outputs
 
 
 def engine_facts() -> str:
@@ -265,7 +326,28 @@ def _cuda_major(runtime: Any) -> str:
     return str(getattr(runtime, "cuda_version", "") or "13").split(".")[0]
 
 
-def _open(runtime: Any, graph: Path | bytes, folder: Path, dim: int, providers: list[Any]) -> Any:
+def _open_on_gpu(
+    runtime: Any, graph: Path | bytes, number: int, gpu_mem: int | None, folder: Path | None = None
+) -> Any:
+    options = {
+        "device_id": str(number),
+        "arena_extend_strategy": "kSameAsRequested",
+        "use_tf32": "0",  # float32 that is asked for has 24 bits, not 11
+        # Without it, sums of layer normalisation over a row are kept in float16.
+        "enable_skip_layer_norm_strict_mode": "1",
+    }
+    if gpu_mem is not None:
+        options["gpu_mem_limit"] = str(gpu_mem)
+    session = _open(runtime, graph, [(_CUDA, options), _CPU], folder)
+    # Only the session knows: without its libraries the provider silently becomes the CPU.
+    if session.get_providers()[0] != _CUDA:
+        raise ModelError(f"onnxruntime could not use GPU {number}: {_reason(runtime)}")
+    return session
+
+
+def _open(
+    runtime: Any, graph: Path | bytes, providers: list[Any], folder: Path | None = None
+) -> Any:
     options = runtime.SessionOptions()
     # One thread a run: several runs go at once, which is faster than one run on several
     # threads, and no result depends on the number of threads.
@@ -273,36 +355,43 @@ def _open(runtime: Any, graph: Path | bytes, folder: Path, dim: int, providers: 
     options.inter_op_num_threads = 1
     options.enable_mem_pattern = False  # it remembers every shape, and shapes are many
     options.log_severity_level = _FATAL
-    source, name = (str(graph), str(graph)) if isinstance(graph, Path) else (graph, "its graph")
-    options.add_session_config_entry(_WEIGHTS_FOLDER, str(folder))
+    source = str(graph) if isinstance(graph, Path) else graph
+    if folder is not None:
+        options.add_session_config_entry(_WEIGHTS_FOLDER, str(folder))
     runtime.set_default_logger_severity(_FATAL)
     try:
-        session = runtime.InferenceSession(source, options, providers=providers)
+        return runtime.InferenceSession(source, options, providers=providers)
     except Exception as error:  # see _run
-        raise ModelError(f"{name} can't be loaded by onnxruntime: {error}") from error
+        raise ModelError(f"{_named(graph)} can't be loaded by onnxruntime: {error}") from error
     finally:
         runtime.set_default_logger_severity(_WARNING)
+
+
+def _named(graph: Path | bytes) -> str:
+    return str(graph) if isinstance(graph, Path) else "its graph"
+
+
+def _check_encoder(session: Any, graph: Path | bytes, dim: int) -> None:
     inputs = {each.name for each in session.get_inputs()}
     outputs = {each.name: each.shape[-1] for each in session.get_outputs()}
     if inputs != {"ids", "mask"} or outputs != {"vectors": dim}:
         raise ModelError(
-            f"{name} takes {sorted(inputs)} and gives {outputs}; expected ids, mask, "
+            f"{_named(graph)} takes {sorted(inputs)} and gives {outputs}; expected ids, mask, "
             f"and vectors with {dim} columns"
         )
-    return session
 
 
 def _run(session: Any, ids: Ids, mask: Ids) -> Vectors:
     try:
         vectors: Vectors = session.run(["vectors"], {"ids": ids, "mask": mask})[0]
     except Exception as error:  # onnxruntime's own classes share no public root
-        raise _failure(error, ids.shape) from error
+        raise _failure(error, f"the model failed on a batch of {ids.shape}") from error
     return vectors
 
 
-def _failure(error: Exception, shape: tuple[int, ...]) -> ModelError:
+def _failure(error: Exception, what: str) -> ModelError:
     kind = OutOfMemoryError if _OUT_OF_MEMORY.search(str(error)) else ModelError
-    return kind(f"the model failed on a batch of {shape}: {error}")
+    return kind(f"{what}: {error}")
 
 
 def _import() -> Any:
