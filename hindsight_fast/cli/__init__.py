@@ -13,6 +13,7 @@ import typer
 
 from hindsight_fast.cli import (
     build,
+    calibrate,
     collect,
     console,
     demo,
@@ -38,6 +39,7 @@ app.command()(embedding.embed)
 app.command()(pool.pool)
 app.command()(score.score)
 app.command()(score.explain)
+app.command()(calibrate.calibrate)
 app.command()(inspection.info)
 app.command()(inspection.verify)
 app.command()(inspection.doctor)

@@ -6,20 +6,8 @@ from typing import Any
 
 from hindsight_fast.data_report._counts import DataReport
 from hindsight_fast.data_report._words import in_words
+from hindsight_fast.pages import document, section
 from hindsight_fast.version import __version__
-
-_STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; color: #1c2733; margin: 2rem auto;
-  max-width: 62rem; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .4rem; }
-p.note { color: #5b6a78; margin: .2rem 0 .6rem; }
-table { border-collapse: collapse; } td, th { padding: .15rem .8rem .15rem 0; text-align: left;
-  vertical-align: top; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-th { border-bottom: 1px solid #c5ced6; font-weight: 600; }
-.bar { background: #2f6f9f; height: .8rem; min-width: 1px; display: inline-block; }
-td.chart { width: 22rem; } svg text { font: 11px system-ui, sans-serif; fill: #5b6a78; }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(26rem, 1fr)); gap: 0 2rem; }
-"""
 
 
 def page(report: DataReport) -> str:
@@ -30,22 +18,22 @@ def page(report: DataReport) -> str:
     parts = [
         f"<h1>Papers of {name}</h1>",
         f"<p>{report.n:,} papers. Made by hindsight-fast {html.escape(__version__)}.</p>",
-        _section("What became of the records", _table(counts, report.counts.get("n_in", 0))),
-        _section(first.title, _columns(first.counts)),
-        _section("What is known", _table(report.known, report.n)),
+        section("What became of the records", _table(counts, report.counts.get("n_in", 0))),
+        section(first.title, _columns(first.counts)),
+        section("What is known", _table(report.known, report.n)),
         '<div class="pair">',
         *(
-            _section(one.title, _table(one.counts, report.n), one.note)
+            section(one.title, _table(one.counts, report.n), one.note)
             for one in others
             if one.counts
         ),
         "</div>",
-        _section("Most cited", _rows(report.citations["top"]), _cited_in_words(report.citations)),
-        _section(
+        section("Most cited", _rows(report.citations["top"]), _cited_in_words(report.citations)),
+        section(
             "Papers made of several records, by how many",
             _table(report.merged, sum(report.merged.values())),
         ),
-        _section(
+        section(
             "Which source a merged value comes from",
             _rows(
                 {"column": name}
@@ -54,22 +42,12 @@ def page(report: DataReport) -> str:
             ),
         ),
         *(
-            _section(f"Conflicts: {one['kind']} ({one['n']:,})", _rows(one["first"]))
+            section(f"Conflicts: {one['kind']} ({one['n']:,})", _rows(one["first"]))
             for one in report.conflicts
         ),
-        _section("Rejects, by reason", _table(report.rejects, sum(report.rejects.values()))),
+        section("Rejects, by reason", _table(report.rejects, sum(report.rejects.values()))),
     ]
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<title>Papers of {name}</title>"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style></head><body>\n" + "\n".join(parts) + "\n</body></html>\n"
-    )
-
-
-def _section(title: str, content: str, note: str = "") -> str:
-    said = f'<p class="note">{html.escape(note)}</p>' if note else ""
-    return f"<section><h2>{html.escape(title)}</h2>{said}{content or '<p>none</p>'}</section>"
+    return document(f"Papers of {report.store}", parts)
 
 
 def _cited_in_words(citations: Mapping[str, Any]) -> str:

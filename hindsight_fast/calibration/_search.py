@@ -1,0 +1,118 @@
+"""The nearest papers, exactly and as many as are wanted, also among some papers only."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hindsight_fast.errors import ArtefactError
+from hindsight_fast.pool import Pool
+from hindsight_kernels import Projected, match, pruned_scan, scan
+
+_BATCH = 1024  # ideas whose lists are in memory several times over
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """The nearest papers of m ideas, best first.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (m, w), int32
+        -1 where there are fewer.
+    similarities : ndarray of shape (m, w), float32
+        -inf where there are fewer.
+    """
+
+    rows: NDArray[np.int32]
+    similarities: NDArray[np.float32]
+
+    @property
+    def nearest(self) -> NDArray[np.float32]:
+        """(m,) similarities of the nearest paper; -inf where there is none."""
+        return self.similarities[:, 0]
+
+
+def nearest(
+    vectors: NDArray[np.float32],
+    papers: NDArray[np.float32],
+    eligible: NDArray[np.bool_],
+    wanted: int,
+    *,
+    own: NDArray[np.int32] | None = None,
+    projection: Projected | None = None,
+    threads: int,
+) -> Near:
+    """Find the `wanted` eligible papers nearest to each vector, itself left out.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (m, d), float32
+    papers : ndarray of shape (N, d), float32
+    eligible : ndarray of shape (N,), bool
+    own : ndarray of shape (m,), int32
+        Which of the papers a vector is itself; -1 where none.
+    projection
+        Of just these papers and the eligible ones of them.
+    """
+    impact = np.where(eligible, np.float32(0), np.float32(-1))
+    more = wanted + (own is not None)
+    rows = np.full((len(vectors), wanted), -1, np.int32)
+    similarities = np.full((len(vectors), wanted), -np.inf, np.float32)
+    for start in range(0, len(vectors), _BATCH):
+        some = slice(start, start + _BATCH)
+        arrays = (vectors[some], papers, impact)
+        if projection is None:
+            candidates = scan(*arrays, more, threads=threads)
+        else:
+            candidates = pruned_scan(*arrays, projection, more, threads=threads)
+        if own is not None:
+            candidates[candidates == own[some, None]] = -1
+        found = match(*arrays, candidates, wanted, 0.0, threads=threads)
+        rows[some], similarities[some] = found.rows, found.similarities
+    return Near(rows, similarities)
+
+
+def nearest_of_pool(
+    pool: Pool, vectors: NDArray[np.float32], wanted: int, own: NDArray[np.int32], threads: int
+) -> Near:
+    """`nearest` among all papers of a pool.
+
+    Raises
+    ------
+    ArtefactError
+        The pool's vectors were damaged since it was opened.
+    """
+    with damage(pool):
+        return nearest(
+            vectors,
+            pool.vectors,
+            pool.impact >= 0,
+            wanted,
+            own=own if (own >= 0).any() else None,
+            projection=pool.projection,
+            threads=threads,
+        )
+
+
+@contextmanager
+def damage(pool: Pool) -> Generator[None]:
+    """Kernels refuse what can't be vectors of a pool that was opened whole."""
+    try:
+        yield
+    except ValueError as error:
+        raise ArtefactError(
+            f"the vectors of {pool.path} were damaged since it was opened ({error}); "
+            f"`hindsight-fast verify {pool.path}` says where"
+        ) from error
+
+
+def cosines(left: NDArray[np.float32], right: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Similarities of rows, (n, d) and (n, d) to (n,), rounded as those of the kernel are."""
+    found = np.empty(len(left), np.float32)
+    for start in range(0, len(left), _BATCH):
+        some = slice(start, start + _BATCH)
+        found[some] = np.einsum("ij,ij->i", left[some], right[some], dtype=np.float64)
+    return found

@@ -1,0 +1,361 @@
+"""calibrate: every number against its definition, in a small world."""
+
+import json
+import math
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from hindsight_fast import Idea, Scorer
+from hindsight_fast.calibration import Calibration, _grid, _hubs, _size, calibrate
+from hindsight_fast.calibration._loss import nearest_codes
+from hindsight_fast.calibration._sample import of_ideas, of_papers
+from hindsight_fast.calibration._search import Near, nearest_of_pool
+from hindsight_fast.encoding import embed_store
+from hindsight_fast.errors import DataError, UsageError
+from hindsight_fast.ideas import ideas_frame
+from hindsight_fast.impact import RECIPES
+from hindsight_fast.papers import topics
+from hindsight_fast.pool import Pool, build_pool
+from hindsight_fast.store import build_store
+from paper_tables import paper, table
+from reference import score_ideas
+from scoring_world import World, made_up_ideas, make_world
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_world(tmp_path_factory.mktemp("world"), index=True)
+
+
+def made(n: int = 40) -> list[Idea]:
+    return [Idea(**one) for one in made_up_ideas(n)]
+
+
+def scorer_of(world: World, share: float = 0.5, **options: Any) -> Scorer:
+    """A scorer whose theta about this share of the ideas reach."""
+    near = Scorer(world.pool, world.encoder).score(made())["nearest_similarity"]
+    return Scorer(world.pool, world.encoder, theta=near.quantile(1 - share), **options)
+
+
+@pytest.fixture(scope="module")
+def found(world: World) -> Calibration:
+    return calibrate(scorer_of(world), made())
+
+
+def near_of(scorer: Scorer, world: World, n: int = 40, width: int = 60) -> tuple[Any, Near]:
+    sample = of_ideas(scorer, ideas_frame(made(n)), n, lambda done, total: None)
+    return sample, nearest_of_pool(scorer.pool, sample.vectors, width, sample.own, 2)
+
+
+def test_at_its_own_settings_it_says_what_scoring_says(world: World, found: Calibration) -> None:
+    scores = scorer_of(world).score(made())
+    mean = sum(scores["score"].to_list()) / 40
+    assert found.mean_score == pytest.approx(mean, abs=1e-15)
+    assert found.match_rate == scores["matched"].mean()
+    assert 0 < found.match_rate < 1 and found.kind == "ideas" and found.n == 40
+    at = found.sensitivity
+    assert at.exact and at.theta in at.steps
+    assert at.score() == mean and at.rate() == found.match_rate
+    assert at.matches() == scores["n_matches"].mean()
+    assert found.signature == scorer_of(world, search="exact").signature
+
+
+def test_other_settings_are_those_of_other_runs(world: World, found: Calibration) -> None:
+    at = found.sensitivity
+    for theta in (at.steps[0], at.steps[-1], at.thetas[7]):
+        for k in at.ks:
+            scores = Scorer(world.pool, world.encoder, theta=theta, k=k).score(made())
+            assert at.score(theta=theta, k=k) == sum(scores["score"].to_list()) / 40
+            assert at.matches(theta=theta, k=k) == scores["n_matches"].mean()
+            assert at.rate(theta) == scores["matched"].mean()
+    assert at.score(weight=0) in {round(n / 40, 12) for n in range(41)}  # a top venue or none
+
+
+@pytest.mark.parametrize("recipe", ["paper", "known", "log", "percentile"])
+def test_parts_give_the_impact_of_the_pool_to_the_bit(
+    world: World, tmp_path: Path, recipe: str
+) -> None:
+    assert recipe in RECIPES
+    pool = build_pool(
+        world.store, tmp_path / recipe, cutoff=world.pool.cutoff, until=world.pool.until,
+        recipe=recipe,
+    )  # fmt: skip
+    parts = _grid.Parts.of(pool)
+    assert parts.exact and set(parts.v.tolist()) == {0.0, 1.0}
+    assert (np.isnan(parts.c) == (pool.impact < 0)).all()
+
+
+def test_codes_are_compared_exhaustively(world: World) -> None:
+    index, rng = world.pool.index, np.random.default_rng(0)
+    assert index is not None
+    vectors = np.asarray(world.pool.vectors)[rng.integers(0, world.pool.n, 9)]
+    eligible = rng.random(world.pool.n) < 0.7
+    found = nearest_codes(index, vectors, world.pool.vectors, eligible, 12)
+    codes, queries = (index.codes(x).astype(int) for x in (world.pool.vectors, vectors))
+    for i, query in enumerate(queries.tolist()):
+        apart = {
+            row: sum((a - b) ** 2 for a, b in zip(query, codes[row].tolist(), strict=True))
+            for row in np.flatnonzero(eligible).tolist()
+        }
+        right = sorted(apart, key=lambda row: (apart[row], row))[:12]
+        assert found.rows[i].tolist() == right and found.last[i] == apart[right[-1]]
+    few = nearest_codes(index, vectors, world.pool.vectors, np.arange(world.pool.n) == 3, 2)
+    assert few.rows.tolist() == [[3, -1]] * 9
+
+
+def test_what_the_index_loses(world: World, found: Calibration) -> None:
+    index = found.loss.index
+    assert index is not None and index.n_sampled == 40
+    assert index.codes.share >= index.index.share > 0.9  # of a whole graph, nothing more is lost
+    for share in (index.codes, index.graph, index.index, index.equal_scores, found.loss.close):
+        assert 0 <= share.low <= share.share <= share.high <= 1
+    assert found.loss.error is None and found.loss.within_error is None
+    scorer = scorer_of(world)
+    near = scorer.score(made())
+    own = Scorer(world.pool, world.encoder, theta=float(near["nearest_similarity"][3]))
+    assert calibrate(own, made()).loss.close.share >= 1 / 40
+
+
+def test_a_pool_without_an_index_says_so(world: World, tmp_path: Path) -> None:
+    from hindsight_fast.calibration import sections
+
+    bare = build_pool(
+        world.store, tmp_path / "bare", cutoff=world.pool.cutoff, until=world.pool.until
+    )
+    found = calibrate(Scorer(bare), limit=20)
+    assert found.loss.index is None
+    assert "no index" in sections(found)[0].notes[0]
+
+
+def test_distributions_of_cosines(world: World, found: Calibration) -> None:
+    kinds = {one.name: one for one in found.cosines.kinds}
+    assert len(kinds) == 4
+    vectors = np.asarray(world.pool.vectors, np.float64)
+    products = vectors @ vectors.T
+    np.fill_diagonal(products, -1)
+    nearest = kinds["papers to their nearest other"]
+    assert nearest.mean == pytest.approx(products.max(1).mean(), abs=1e-6) and nearest.n == 60
+    pairs = kinds["random pairs of papers"]
+    off = products[~np.eye(60, dtype=bool)]
+    assert pairs.mean == pytest.approx(off.mean(), abs=5 * off.std() / math.sqrt(pairs.n))
+    ideas = kinds["ideas to their nearest paper"]
+    assert ideas.at_theta == found.match_rate
+    empty = world.encoder.encode([("", "")])[0].astype(np.float64)
+    said = kinds["the empty text to papers"]
+    assert said.mean == pytest.approx((vectors @ empty).mean(), abs=1e-6)
+    for one in kinds.values():
+        assert sum(one.shares) == pytest.approx(1) and one.quantiles == sorted(one.quantiles)
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 2**32 - 1), width=st.sampled_from([6, 12, 60]))
+def test_a_thinned_pool_scores_as_one_of_those_papers_alone(
+    world: World, seed: int, width: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    scorer = scorer_of(world, float(rng.choice([0.3, 0.9])))
+    sample, near = near_of(scorer, world, width=width)
+    left = rng.random(world.pool.n) < rng.choice([0.1, 0.5])
+    scores, scanned = _size.score_among(scorer, sample, near, left)
+    impact = np.where(left, world.pool.impact, np.float32(-1))
+    if (impact >= 0).any():
+        right = score_ideas(sample.vectors, world.pool.vectors, impact, 5, scorer.config.theta)
+        assert scores.tolist() == [-1 if best is None else score for score, best, _, _ in right]
+    assert scanned == 0 if width == 60 else scanned <= 40
+
+
+def test_sizes_of_the_pool(world: World, found: Calibration) -> None:
+    whole, *parts = found.sizes
+    assert (whole.score, whole.rate) == (found.mean_score, found.match_rate)
+    assert [one.n_papers for one in found.sizes] == [60, 30, 15, 8, 4]
+    assert whole.score_spread is None and all(one.score_spread is not None for one in parts)
+    rates = [one.rate for one in found.sizes]
+    assert rates == sorted(rates, reverse=True)  # each part is within the one before
+
+
+@settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from([0.3, 0.9]), k=st.integers(1, 6))
+def test_without_any_one_paper(world: World, seed: int, share: float, k: int) -> None:
+    scorer = scorer_of(world, share, k=k)
+    sample, near = near_of(scorer, world, n=12, width=7)
+    hubs = _hubs.examine(scorer, near)
+    theta = scorer.config.theta
+
+    def scores(impact: NDArray[np.float32]) -> list[Any]:
+        return score_ideas(sample.vectors, world.pool.vectors, impact, k, theta)
+
+    now = scores(world.pool.impact)
+    assert hubs.mean == pytest.approx(sum(float(s) for s, *_ in now) / 12)
+    without: dict[str, float] = {}
+    ids = world.pool.lookup(np.arange(world.pool.n))["id"].to_list()
+    for row in {int(r) for r in near.rows[:, :k].ravel()}:
+        impact = np.array(world.pool.impact)
+        impact[row] = -1
+        without[ids[row]] = sum(float(s) for s, *_ in scores(impact)) / 12
+    assert hubs.lowest is not None
+    assert hubs.lowest.mean_without == pytest.approx(min(without.values()), abs=1e-12)
+    for one in hubs.top:
+        assert one.mean_without == pytest.approx(without[one.paper_id], abs=1e-12)
+    best = [best for _, best, _, _ in now if best is not None]
+    assert hubs.n_best == len(best) and hubs.n_matches == sum(m for _, _, m, _ in now)
+    assert sum(h.n_best for h in hubs.top) == sum(ids[b] in {h.paper_id for h in hubs.top}
+                                                  for b in best)  # fmt: skip
+
+
+def test_hubs_are_named(found: Calibration) -> None:
+    hubs = found.hubs
+    assert len(hubs.top) == min(10, hubs.n_papers)
+    counts = [one.n_matches for one in hubs.top]
+    assert counts == sorted(counts, reverse=True) and hubs.share_of_matches is not None
+    assert hubs.top[0].title.startswith("Paper ")
+    assert hubs.share_of_matches == sum(counts) / hubs.n_matches
+
+
+def test_papers_stand_in_for_ideas(world: World, tmp_path: Path) -> None:
+    own = of_papers(world.pool, 100)  # a single paper is from before T
+    assert own.kind == "papers of the pool" and own.n == 60 and "each without itself" in own.words
+    found = calibrate(Scorer(world.pool))
+    assert found.kind == own.kind and all("empty" not in one.name for one in found.cosines.kinds)
+    nearest = {one.name: one for one in found.cosines.kinds}
+    assert nearest["stand-ins for ideas to their nearest paper"].mean == pytest.approx(
+        nearest["papers to their nearest other"].mean
+    )
+
+
+def test_papers_from_before_stand_in_where_there_are_enough(world: World, tmp_path: Path) -> None:
+    papers = [paper(i, date_precision="month" if i == 50 else "day") for i in range(140)]
+    store = build_store(table(papers), tmp_path / "store")
+    embed_store(store, world.encoder)
+    cutoff = date(2023, 7, 26)
+    pool = build_pool(store, tmp_path / "pool", cutoff=cutoff, until=world.pool.until)
+    assert (pool.offset, pool.n) == (55, 85)
+    earlier = of_papers(pool, 7)
+    assert earlier.kind == "earlier papers" and earlier.n == 7
+    assert "7 papers of the store that were public before 2023-07-26" in earlier.words
+    assert "from 54" in earlier.words  # one is dated by a month that ends later
+    assert (earlier.own == -1).all() and (earlier.earlier < pool.offset).all()
+    found = calibrate(Scorer(pool))
+    chance = {one.method: one for one in found.chance}
+    assert set(chance) == {"earlier papers", "random pairs"} and found.n == 54
+    assert chance["earlier papers"].n_papers == 54
+    # Each stand-in's nearest among the others, not itself: only two of 54 may reach theta.
+    rows = np.delete(np.arange(55), 50)
+    vectors = np.asarray(store.vectors("tiny").array[rows], np.float64)
+    products = vectors @ vectors.T
+    np.fill_diagonal(products, -1)
+    theta = chance["earlier papers"].levels[0].theta
+    assert theta is not None and chance["earlier papers"].levels[1].theta is None
+    assert (products.max(1).astype(np.float32) >= np.float32(theta)).sum() == 2
+    few = build_pool(store, tmp_path / "few", cutoff=date(2023, 6, 20), until=world.pool.until)
+    assert of_papers(few, 7).kind == "papers of the pool"  # 19 are too few to stand in for 121
+
+
+def test_a_pool_without_papers_or_ideas_without_text_are_refused(
+    world: World, tmp_path: Path
+) -> None:
+    empty = build_pool(
+        world.store, tmp_path / "empty", cutoff=world.pool.until, until=world.pool.until
+    )
+    with pytest.raises(UsageError, match="no papers"):
+        calibrate(Scorer(empty, world.encoder), made())
+    with pytest.raises(DataError, match="none of 2 ideas can be scored"):
+        calibrate(Scorer(world.pool, world.encoder), [Idea(), Idea(text="short")])
+    with pytest.raises(UsageError, match="need an encoder"):
+        calibrate(Scorer(world.pool), made())
+    with pytest.raises(UsageError, match="limit = 0"):
+        calibrate(Scorer(world.pool), limit=0)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_pools_of_hardly_any_papers(world: World, tmp_path: Path, n: int) -> None:
+    from hindsight_fast.calibration import page, sections
+
+    until = world.pool.cutoff.replace(day=n)
+    pool = build_pool(world.store, tmp_path / "few", cutoff=world.pool.cutoff, until=until)
+    assert pool.n_papers == n
+    for found in (
+        calibrate(Scorer(pool, world.encoder, k=20, theta=-1), made(5)),
+        calibrate(Scorer(pool)),
+    ):
+        json.dumps(found.facts(), allow_nan=False)
+        assert sections(found) and page(found)
+    assert found.n == n
+    assert found.sizes[0].n_papers == n
+
+
+def test_a_draw_of_ideas_is_fair_and_the_same_again(world: World) -> None:
+    scorer = Scorer(world.pool, world.encoder)
+    frame = ideas_frame(made(40))
+    some = of_ideas(scorer, frame, 10, lambda done, total: None)
+    again = of_ideas(scorer, frame, 10, lambda done, total: None)
+    assert some.n == 10 and "drawn at random from 40" in some.words
+    assert (some.vectors == again.vectors).all()
+    places = [int(name[1:]) for name in some.texts["idea_id"].to_list()]
+    assert places == sorted(places) and max(places) > 20
+
+
+def test_facts_are_plain_values(found: Calibration) -> None:
+    facts = json.loads(json.dumps(found.facts(), allow_nan=False))
+    assert facts["loss"]["index"]["codes"]["share"] == found.loss.index.codes.share  # type: ignore[union-attr] # pyright: ignore
+    assert facts == json.loads(json.dumps(asdict(found)))
+
+
+def test_topics_of_ideas_and_papers_meet(world: World, tmp_path: Path) -> None:
+    names = ["graph learning", "reasoning"]
+    assert set(names) <= {one.name for one in topics.load()}
+    papers = [paper(i, topics=[names[i % 2]] if i < 120 else []) for i in range(150)]
+    store = build_store(table(papers), tmp_path / "store")
+    embed_store(store, world.encoder)
+    pool = build_pool(
+        store, tmp_path / "pool", cutoff=world.pool.cutoff, until=world.pool.until, k=5
+    )
+    ideas = [
+        Idea(**{**one, "topic": ["Graph_Learning", "reasoning", "cooking"][i % 3]})
+        for i, one in enumerate(made_up_ideas(90))
+    ]
+    found = calibrate(Scorer(pool, world.encoder), ideas)
+    method = found.chance[0]
+    assert method.method == "other topics" and method.n_ideas == 60 and method.n_papers == 60
+    assert {name: n for name, (n, _) in method.topics.items()} == dict.fromkeys(names, 30)
+    by_words = of_ideas(
+        Scorer(pool, world.encoder),
+        ideas_frame([Idea(text="We reason about graph representation learning. It helps a lot.")]),
+        5,
+        lambda done, total: None,
+    )
+    assert by_words.topics.tolist() == [1 << by_words.topic_names.index("graph learning")]
+    # Each idea's nearest among the papers of the other topic.
+    encoded = world.encoder.encode(
+        [(row["a"], row["b"]) for row in _texts(ideas).iter_rows(named=True)]
+    ).astype(np.float64)
+    has = np.array([i % 2 if i < 120 else -1 for i in range(150)])
+    reached = [
+        max((np.asarray(pool.vectors[has == 1 - i % 3], np.float64) @ encoded[i]).tolist())
+        for i in range(90)
+        if i % 3 < 2
+    ]
+    level = method.levels[0]
+    assert level.theta is not None
+    assert sum(np.float32(one) >= np.float32(level.theta) for one in reached) == 3  # 5% of 60
+    assert level.low is not None and level.high is not None
+    assert level.low <= level.theta <= level.high + 1e-6
+
+
+def _texts(ideas: list[Idea]) -> pl.DataFrame:
+    from hindsight_fast.scoring import encoded_pairs
+
+    return pl.DataFrame(encoded_pairs(ideas_frame(ideas)), schema=["a", "b"], orient="row")
+
+
+def test_the_pool_may_be_opened_anew(world: World) -> None:
+    pool = Pool.open(world.folder / "pool")
+    assert calibrate(Scorer(pool), limit=9).n == 9
