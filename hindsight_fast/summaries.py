@@ -63,6 +63,12 @@ def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
             f"{quality['recall']:.4f} (95%: {_in_words(quality['recall_interval'])}), equal scores "
             f"{quality['equal_scores']:.4f} (95%: {_in_words(quality['equal_scores_interval'])})"
         )
+    if (choice := facts["candidates"]) and not choice["reached"]:
+        lines.append(
+            f"the index was to find {choice['target']:g} of the nearest papers and on a sample "
+            f"found {choice['recall']:.4f}, with the most candidates that are tried; "
+            "--search exact misses none"
+        )
     if (close := counts["near_theta"]) and not facts["precision"]["costs"]:
         lines.append(
             f"{close:,} ideas have one of their K nearest papers within {CLOSE:g} of theta: on "

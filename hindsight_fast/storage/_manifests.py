@@ -5,8 +5,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -22,7 +22,7 @@ from hindsight_fast.storage._files import (
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 MANIFEST_LIMIT = 8 << 20  # bytes; ours are a few kilobytes
-MAX_FILES = 64
+MAX_FILES = 1 << 14  # shards of a table of 10^9 ideas
 _ATTEMPTS = 20
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -117,9 +117,9 @@ class Manifest:
         )
 
 
-def manifest_bytes(kind: str, fingerprint: str, body: object, files: object) -> bytes:
+def manifest_bytes(kind: str, fingerprint: str, body: Mapping[str, Any], files: object) -> bytes:
     content = {
-        "body": body,
+        "body": dict(body),
         "files": files,
         "fingerprint": fingerprint,
         "format_version": FORMAT_VERSION,
@@ -159,7 +159,7 @@ def read_manifest(folder: Path) -> Manifest:
 def _parse_manifest(folder: Path, raw: bytes) -> Manifest:
     if len(raw) > MANIFEST_LIMIT:
         raise ValueError(f"it is larger than {human_size(MANIFEST_LIMIT)}")
-    content = json.loads(raw, parse_constant=_no_constant)
+    content = json.loads(raw, parse_constant=_no_constant, object_pairs_hook=_unrepeated)
     if not isinstance(content, dict):
         raise TypeError("it is not a JSON object")
     content = cast(dict[str, Any], content)
@@ -187,6 +187,13 @@ def _canonical(value: object) -> bytes:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number")
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key comes twice")
+    return found
 
 
 def _file_facts(name: str, value: Any) -> FileFacts:
@@ -253,7 +260,38 @@ def open_with(folder: Path, kind: str, read: Callable[[Manifest], T]) -> T:
     raise ArtefactError(f"{folder} is being replaced again and again; try once more")
 
 
-def verify_folder(folder: Path, kind: str) -> Manifest:
+def verify_folder(folder: Path, kind: str, *, beside: Collection[str] = ()) -> Manifest:
+    """Like `open_folder`, with all bytes of each file, and of the manifest.
+
+    Parameters
+    ----------
+    beside
+        Names of folders that belong to the artefact and have lists of their own.
+
+    Raises
+    ------
+    ArtefactError
+        It is missing, of another kind, or changed, or something lies there that doesn't belong to
+        it; hidden files may.
+    """
+    manifest = verify_files(folder, kind)
+    path, files = folder / MANIFEST, {n: asdict(facts) for n, facts in manifest.files.items()}
+    with storage_errors(f"read {folder}"):
+        with open_regular(path) as file:
+            raw = file.read(MANIFEST_LIMIT + 1)
+        if raw != manifest_bytes(kind, manifest.fingerprint, manifest.body, files):
+            raise ArtefactError(f"{path} is not as it was written; make it again")
+        known = {*manifest.files, MANIFEST, *beside}
+        here = sorted(entry.name for entry in folder.iterdir())
+        foreign = [name for name in here if name not in known and name[0] != "."]
+    if foreign:
+        raise ArtefactError(
+            f"{folder} also holds {', '.join(foreign[:5])}, which does not belong to it"
+        )
+    return manifest
+
+
+def verify_files(folder: Path, kind: str) -> Manifest:
     """Like `open_folder`, with the full hash of each file."""
     manifest = _of_kind(folder, kind)
     for name, facts in manifest.files.items():
