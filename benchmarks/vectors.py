@@ -41,22 +41,30 @@ class Shape:
 
 
 class Vectors:
-    """Papers and ideas of one seed."""
+    """Papers and ideas of one seed; papers go into `out` where that is given (a mapped array)."""
 
-    def __init__(self, n_papers: int, n_ideas: int, *, dim: int = DIM, seed: int = 20230601):
+    def __init__(
+        self,
+        n_papers: int,
+        n_ideas: int,
+        *,
+        dim: int = DIM,
+        seed: int = 20230601,
+        out: NDArray[np.float32] | None = None,
+    ):
         rng = np.random.default_rng(seed)
         self._mean = _common_mean(rng, dim)
         self._basis = _directions(rng, dim)
         n_clusters = max(8, round(n_papers * CLUSTERS_PER_PAPER))
         centres = self._low_rank(rng, n_clusters, SHARES["cluster"])
-        self.papers = np.empty((n_papers, dim), np.float32)
+        self.papers = np.empty((n_papers, dim), np.float32) if out is None else out
         for start in range(0, n_papers, _BLOCK):
-            out = self.papers[start : start + _BLOCK]
-            out[:] = centres[_popular(rng, n_clusters, len(out))]
-            out += self._low_rank(rng, len(out), SHARES["low_rank"])
-            out += self._everywhere(rng, len(out))
-            out += self._mean
-            _normalise(out)
+            some = self.papers[start : start + _BLOCK]
+            some[:] = centres[_popular(rng, n_clusters, len(some))]
+            some += self._low_rank(rng, len(some), SHARES["low_rank"])
+            some += self._everywhere(rng, len(some))
+            some += self._mean
+            _normalise(some)
         near = rng.integers(0, n_papers, n_ideas)
         step = self._low_rank(rng, n_ideas, IDEA_STEP) + self._everywhere(rng, n_ideas)
         self.ideas = self.papers[near]

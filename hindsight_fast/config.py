@@ -63,6 +63,14 @@ def usable_threads(requested: int | None = None) -> int:
 
 def _cgroup_limits() -> Iterator[int]:
     """Processors that this process's cgroup and those above it allow, where they set a quota."""
+    for cgroup in cgroups("cpu"):
+        share = _quota(cgroup)
+        if share > 0:
+            yield max(1, math.ceil(share))
+
+
+def cgroups(controller: str) -> Iterator[Path]:
+    """Folders of the cgroups, this process's and those above it, that a controller limits."""
     try:
         lines = _OWN_CGROUPS.read_text().splitlines()
     except OSError:
@@ -71,16 +79,14 @@ def _cgroup_limits() -> Iterator[int]:
         _, controllers, path = line.split(":", 2)
         if controllers == "":
             base = _CGROUPS
-        elif "cpu" in controllers.split(","):
-            base = _CGROUPS / "cpu"
+        elif controller in controllers.split(","):
+            base = _CGROUPS / controller
         else:
             continue
         # Inside a container the path may be the host's, and only the base is there.
         parts = [part for part in path.split("/") if part not in ("", "..")]
         for depth in range(len(parts) + 1):
-            share = _quota(base.joinpath(*parts[:depth]))
-            if share > 0:
-                yield max(1, math.ceil(share))
+            yield base.joinpath(*parts[:depth])
 
 
 def _quota(cgroup: Path) -> float:

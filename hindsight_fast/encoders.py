@@ -1,8 +1,9 @@
 """Encoders: opening one, and what its work costs."""
 
 import json
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,13 +148,24 @@ class Encoder:
 
 
 def _flops(folder: Path, tokens: int) -> float:
-    """Two operations per weight of the layers and token, and the products of attention."""
     try:
-        config = json.loads((folder / "config.json").read_bytes())
-        width, layers = int(config["hidden_size"]), int(config["num_hidden_layers"])
-        weights = layers * (4 * width**2 + 2 * width * int(config["intermediate_size"]))
+        return flops(json.loads((folder / "config.json").read_bytes()), tokens)
     except (OSError, ValueError, KeyError, TypeError):
         return 0.0  # unknown: `auto` then finds any scan too dear
+
+
+def flops(config: Mapping[str, Any], tokens: float) -> float:
+    """Floating-point operations of a text: two per weight of the layers and token, and attention's.
+
+    Parameters
+    ----------
+    config
+        The model's ``config.json``.
+    tokens
+        Length of the text.
+    """
+    width, layers = int(config["hidden_size"]), int(config["num_hidden_layers"])
+    weights = layers * (4 * width**2 + 2 * width * int(config["intermediate_size"]))
     return 2.0 * tokens * weights + 4.0 * layers * width * tokens**2
 
 

@@ -9,7 +9,7 @@ from hindsight_fast.encoding._cost import (
 )
 from hindsight_fast.encoding._embed import embed_store
 from hindsight_fast.encoding._filling import Progress
-from hindsight_fast.encoding._forecast import Forecast
+from hindsight_fast.encoding._forecast import Forecast, tokens_per_second
 from hindsight_fast.encoding._taking import Taken
 from hindsight_fast.encoding._texts import CountingEncoder, encode_texts
 
@@ -27,4 +27,5 @@ __all__ = [
     "precision_cost",
     "precision_cost_of_papers",
     "sample_papers",
+    "tokens_per_second",
 ]

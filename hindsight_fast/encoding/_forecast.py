@@ -58,15 +58,21 @@ def forecast(store: Store, state: NDArray[np.uint8], encoder: Encoder) -> Foreca
     sample = _sample(store, state)
     n_done = int((state > MISSING).sum())
     tokens = float(encoder.count_tokens(sample).mean())
-    return Forecast(n_missing, n_done, tokens, _speed(encoder, sample))
+    return Forecast(n_missing, n_done, tokens, tokens_per_second(encoder, sample))
 
 
 class _EnoughError(Exception):
     """Leaves the encoder in the midst of its work."""
 
 
-def _speed(encoder: Encoder, sample: list[tuple[str, str]]) -> float:
-    """Tokens a second from the end of the first batches on, which warm up, for a few seconds."""
+def tokens_per_second(encoder: Encoder, sample: list[tuple[str, str]]) -> float:
+    """Speed from the end of the first batches on, which warm up, for a few seconds.
+
+    Raises
+    ------
+    EncoderError
+        The model failed.
+    """
     size = 16 if encoder.device == "cpu" else encoder.chunk_size  # a short look
     parts = [sample[start : start + size] for start in range(0, len(sample), size)]
     n_texts = n_tokens = 0
