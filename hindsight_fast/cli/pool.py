@@ -46,6 +46,10 @@ def pool(
         bool,
         typer.Option("--require-first-public", help="Leave out what only a venue or year dates."),
     ] = False,
+    reuse: Annotated[
+        Path | None,
+        typer.Option("--reuse", help="An older pool: what of it still holds is taken over."),
+    ] = None,
     threads: Threads = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -60,7 +64,10 @@ def pool(
     from hindsight_fast.store import Store
 
     began = time.monotonic()
-    with console.progress("index", "papers") if index else nullcontext() as advance:
+    with (
+        console.progress("index", "papers") if index else nullcontext() as advance,
+        console.kept_when_stopped("the part of the index under way") if index else nullcontext(),
+    ):
         made = build_pool(
             Store.open(store),
             out,
@@ -74,6 +81,7 @@ def pool(
             where=Where(tuple(where or ()), tuple(topic or ())),
             index=IndexConfig(deterministic=deterministic) if index else None,
             require_first_public=require_first_public,
+            reuse=reuse,
             overwrite=overwrite,
             threads=console.threads_to_use(threads),
             progress=advance,
@@ -83,16 +91,28 @@ def pool(
     if not as_json:
         for line in coverage_lines(coverage):
             typer.echo(line)
+        if "reused" in made.manifest.body:
+            typer.echo(f"of {reuse}: {reused_in_words(made.manifest.table('reused'))}")
     summary = {
         "pool": str(out),
         "signature": made.signature(made.k, made.theta, "exact"),
         "n_papers": made.n_papers,
         "coverage": coverage,
+        "reused": made.manifest.body.get("reused"),
         "seconds": seconds,
     }
     console.finish(
         as_json, summary, f"made {out}: a pool of {made.n_papers:,} papers; {seconds:.1f} s"
     )
+
+
+def reused_in_words(reused: dict[str, Any]) -> str:
+    """What was taken over from an older pool, for a person."""
+    taken = ["what the exact scan looks at first"] if reused["projection"] else []
+    if reused["n_taken"]:
+        taken.append(f"{reused['n_taken']:,} papers of its index, {reused['n_added']:,} are new")
+    told = f"taken over: {'; '.join(taken)}" if taken else "nothing is taken over"
+    return told + (f" ({reused['why']})" if reused["why"] else "")
 
 
 _OUTSIDE = {

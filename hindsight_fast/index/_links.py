@@ -34,7 +34,8 @@ class Saved(NamedTuple):
         Mapped.
     keys : ndarray of shape (n,), int64
     reached : ndarray of shape (n,), bool
-        Whether links lead there from where every search begins.
+        Whether links of level 0 lead there from where every search begins. Levels above have few
+        papers, and only that which seems nearest is gone down from.
     """
 
     codes: NDArray[np.int8]
@@ -86,17 +87,14 @@ def _parse(raw: NDArray[np.uint8]) -> Saved:
 
     reached = np.zeros(n, bool)
     reached[entry] = True
-    for level in range(top, -1, -1):
-        width = links if level else base_links
-        offset = 10 + (4 * (1 + base_links) + 4 * (1 + links) * (level - 1) if level else 0)
-        front = np.flatnonzero(reached)
-        while len(front):
-            ahead = np.zeros(n, bool)
-            for some in _blocks(front):
-                numbers = _numbers(raw, places[some] + offset, 4 * (1 + width), "<u4")
-                ahead[numbers[:, 1:][np.arange(width) < numbers[:, :1]]] = True
-            front = np.flatnonzero(ahead & ~reached)
-            reached |= ahead
+    front = np.array([entry])
+    while len(front):
+        ahead = np.zeros(n, bool)
+        for some in _blocks(front):
+            numbers = _numbers(raw, places[some] + 10, 4 * (1 + base_links), "<u4")
+            ahead[numbers[:, 1:][np.arange(base_links) < numbers[:, :1]]] = True
+        front = np.flatnonzero(ahead & ~reached)
+        reached |= ahead
     return Saved(codes, keys.astype(np.int64), reached)
 
 

@@ -196,11 +196,14 @@ def _with_strays(
     stray_codes: NDArray[np.int32],
 ) -> Nearest:
     """What was found and the strays, the nearest of all."""
+    twice = np.isin(found.keys, strays)  # from elsewhere than the entry, a way may lead there
+    keys = np.where(twice, -1, found.keys)
+    distances = np.where(twice, np.float32(np.inf), found.distances)
     wide = codes.astype(np.int32)
     squares = np.square(wide).sum(axis=1)[:, None] + np.square(stray_codes).sum(axis=1)
     # Whole numbers below 2**24, so that float32 products are exact.
     products = wide.astype(np.float32) @ stray_codes.T.astype(np.float32)
-    keys = np.hstack([found.keys, np.broadcast_to(strays.astype(np.int64), products.shape)])
-    distances = np.hstack([found.distances, squares - 2 * products])
+    keys = np.hstack([keys, np.broadcast_to(strays.astype(np.int64), products.shape)])
+    distances = np.hstack([distances, squares - 2 * products])
     best = np.argsort(distances, axis=1, kind="stable")[:, : found.keys.shape[1]]
     return Nearest(np.take_along_axis(keys, best, 1), np.take_along_axis(distances, best, 1))

@@ -14,14 +14,16 @@ from numpy.typing import NDArray
 
 from hindsight_fast import impact as recipes
 from hindsight_fast.config import PAPER_K, ScoreConfig, fingerprint, usable_threads
-from hindsight_fast.errors import UsageError
+from hindsight_fast.errors import ArtefactError, UsageError
 from hindsight_fast.papers import venues
 from hindsight_fast.papers.choosing import Where, check_topics
 from hindsight_fast.pool._coverage import FACTS, coverage
+from hindsight_fast.pool._making import drop_unnoted, noted, step
 from hindsight_fast.pool._read import IMPACT, KIND, Pool
+from hindsight_fast.pool._taking import Older, look_at, take_index, take_projection
 from hindsight_fast.pool._window import WindowConfig, nonzero_rows, outside, reasons
-from hindsight_fast.projection import build_projection
-from hindsight_fast.storage import create_array, existing, publish
+from hindsight_fast.projection import FILES, build_projection
+from hindsight_fast.storage import Steps, create_array, existing, map_array, publish_stepwise
 from hindsight_fast.store import Store, Vectors, columns_hash, topics_of
 
 if TYPE_CHECKING:
@@ -42,11 +44,12 @@ def build_pool(
     where: Where | None = None,
     index: "IndexConfig | None" = None,
     require_first_public: bool = False,
+    reuse: Path | None = None,
     overwrite: bool = False,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Pool:
-    """Make the pool of a window of a store.
+    """Make the pool of a window of a store, going on where an earlier process stopped.
 
     A pool that is there already, whole and of the same papers, settings, K and theta, is opened as
     it is.
@@ -71,8 +74,11 @@ def build_pool(
         Build an index with these settings; without, ideas are scored by the exact scan.
     require_first_public
         Leave out papers that only a venue or a year dates.
+    reuse
+        An older pool. What of its projection and index holds for this one is taken over, an index
+        of most of its papers too; the manifest says what, under `reused`.
     overwrite
-        Replace another or damaged pool that is there.
+        Replace another or damaged pool that is there, and discard unfinished work of another.
     threads
         For building an index; at most, and by default, as many as this process may use.
     progress
@@ -99,7 +105,8 @@ def build_pool(
     mark = _identity(store, vectors, window, recipe, where, index)
     if existing(out, KIND, mark, overwrite=overwrite) is not None:
         pool = Pool.open(out, store)
-        is_current = "projection" in pool.manifest.body  # older versions made none
+        # Older versions made no projection, and what others made isn't used.
+        is_current = "projection" in pool.manifest.body and not pool.set_aside
         if (pool.k, pool.theta) == (defaults.k, defaults.theta) and (is_current or not overwrite):
             return pool
         if not overwrite:
@@ -107,22 +114,144 @@ def build_pool(
                 f"{out} is this pool with K = {pool.k} and theta = {pool.theta}; give others when "
                 "scoring, or --overwrite to make them its defaults"
             )
-    members = _members(store, vectors, window, recipe, where)
-    with publish(out, KIND, mark, overwrite=overwrite) as staging:
-        create_array(staging.folder / IMPACT, np.float32, members.impact.shape)[:] = members.impact
-        staging.body |= _facts(store, vectors, window, recipe, where, members) | {
-            "store": os.path.relpath(os.path.realpath(store.path), os.path.realpath(out)),
-            "k": defaults.k,
-            "theta": defaults.theta,
-            "index": None,
-        }
-        made = build_projection(members.vectors, members.eligible, staging.folder, defaults.k)
-        staging.body["projection"] = made and made | {"of": vectors.content_hash}
-        if index is not None and members.eligible.any():
-            staging.body["index"] = _build_index(
-                members.vectors, members.eligible, staging.folder, index, threads, progress
-            )
+    settings = _Settings(window, recipe, where, index, defaults, threads)
+    made_from = settings.in_words(store, vectors) | {"all that it depends on": mark}
+    with publish_stepwise(out, KIND, mark, made_from, overwrite=overwrite) as work:
+        work.keep = index is not None  # all else is made in a moment
+        try:
+            _fill(work, store, vectors, settings, reuse, progress)
+        except ArtefactError:
+            work.keep = False  # what the store holds must change first
+            raise
+        work.body["store"] = os.path.relpath(os.path.realpath(store.path), os.path.realpath(out))
     return Pool.open(out, store)
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    window: WindowConfig
+    recipe: str
+    where: Where
+    index: "IndexConfig | None"
+    defaults: ScoreConfig
+    threads: int | None
+
+    def in_words(self, store: Store, vectors: Vectors) -> dict[str, Any]:
+        """What a pool is made from, for a person who is told of unfinished work."""
+        window = self.window
+        return {
+            "papers": store.content_id,
+            "dates, venues and citations": store.facts_id,
+            "encoder": f"{vectors.encoder}@{vectors.encoder_fingerprint} in {vectors.precision}",
+            "vectors": vectors.content_hash,
+            "window": f"{window.start} to {window.until}, ideas before {window.cutoff}",
+            "first public dates only": window.require_first_public,
+            "impact": self.recipe,
+            "where": [*self.where.conditions, *self.where.topics],
+            "index": None if self.index is None else dataclasses.asdict(self.index),
+            "K": self.defaults.k,
+            "theta": self.defaults.theta,
+        }
+
+
+def _fill(
+    work: Steps,
+    store: Store,
+    vectors: Vectors,
+    settings: _Settings,
+    reuse: Path | None,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    """Fill the folder of a pool and the body of its manifest."""
+    window, folder, index = settings.window, work.folder, settings.index
+
+    def impact() -> dict[str, Any]:
+        members = _members(store, vectors, window, settings.recipe, settings.where)
+        create_array(folder / IMPACT, np.float32, members.impact.shape)[:] = members.impact
+        return _facts(store, vectors, window, settings.recipe, settings.where, members)
+
+    drop_unnoted(work)
+    work.body |= step(work, "impact", (IMPACT,), impact)
+    low, high = store.window(window.start, window.until)
+    rows = vectors.array[low:high]
+    eligible = np.asarray(map_array(folder / IMPACT, np.float32, (high - low,)) >= 0)
+    older = None if reuse is None else look_at(reuse, vectors, (low, high), eligible, index)
+
+    def along_axes() -> dict[str, Any]:
+        if (taken := take_projection(older, folder)) is not None:
+            return {"made": taken, "taken": True}
+        made = build_projection(rows, eligible, folder, settings.defaults.k)
+        return {"made": made and made | {"of": vectors.content_hash}, "taken": False}
+
+    along = step(work, "projection", FILES, along_axes)
+    work.body |= {
+        "k": settings.defaults.k,
+        "theta": settings.defaults.theta,
+        "projection": along["made"],
+        "index": None,
+    }
+    if index is not None and eligible.any():
+        work.body["index"] = _index(
+            work, rows, eligible, vectors.content_hash, settings, older, progress
+        )
+    if older is not None:
+        work.body["reused"] = _reused(older, along["taken"], work.body["index"])
+
+
+def _index(
+    work: Steps,
+    rows: NDArray[np.float32],
+    eligible: NDArray[np.bool_],
+    content_hash: str,
+    settings: _Settings,
+    older: Older | None,
+    progress: Callable[[int, int], None] | None,
+) -> dict[str, Any]:
+    """Take over an index or build one; returns what the manifest says of it."""
+    from hindsight_fast.index import FILES as INDEX_FILES
+    from hindsight_fast.index import build_index
+
+    config = settings.index
+    assert config is not None
+    if (done := noted(work, "index")) is not None:
+        return done
+    if older is not None and older.index is not None:
+        return step(work, "index", INDEX_FILES, lambda: take_index(older, work.folder))
+    n_done, total = 0, int(eligible.sum())
+
+    def advance(more: int) -> None:
+        nonlocal n_done
+        n_done += more
+        if progress is not None:
+            progress(n_done, total)
+
+    facts = build_index(
+        rows,
+        eligible,
+        work.folder,
+        config,
+        threads=usable_threads(settings.threads),
+        progress=advance,
+        work=work,
+        old=None if older is None else older.grown,
+    )
+    return {
+        "config": dataclasses.asdict(config),
+        "facts": dataclasses.asdict(facts),
+        "of": content_hash,
+    }
+
+
+def _reused(older: Older, projection: bool, index: dict[str, Any] | None) -> dict[str, Any]:
+    """What was taken over, for the manifest."""
+    facts: dict[str, Any] = {} if index is None else index["facts"]
+    in_graph = facts.get("n_papers", 0) - facts.get("n_copies", 0)
+    return {
+        "projection": projection,
+        "n_taken": facts.get("n_taken", 0),
+        "n_added": in_graph - facts.get("n_taken", 0),
+        "why": older.why or facts.get("not_taken", ""),
+    }
 
 
 def _check_encoded(store: Store, vectors: Vectors, window: WindowConfig) -> None:
@@ -257,27 +386,3 @@ def pool_hash(
     """Return the hash of what scores depend on, vectors aside: papers, window and impact."""
     bits = hashlib.blake2b(impact.tobytes(), digest_size=16).hexdigest()
     return fingerprint([content_id, low, high, window.fingerprint(), recipe, bits])
-
-
-def _build_index(
-    rows: NDArray[np.float32],
-    eligible: NDArray[np.bool_],
-    folder: Path,
-    config: "IndexConfig",
-    threads: int | None,
-    progress: Callable[[int, int], None] | None,
-) -> dict[str, Any]:
-    from hindsight_fast.index import build_index
-
-    done, total = 0, int(eligible.sum())
-
-    def advance(more: int) -> None:
-        nonlocal done
-        done += more
-        if progress is not None:
-            progress(done, total)
-
-    facts = build_index(
-        rows, eligible, folder, config, threads=usable_threads(threads), progress=advance
-    )
-    return {"config": dataclasses.asdict(config), "facts": dataclasses.asdict(facts)}

@@ -1,0 +1,135 @@
+"""What of an older pool holds for a new one: its projection, its index, or most of that.
+
+Hashes decide, never names: a projection belongs to the bytes of the vectors of certain rows, and
+an index to the codes of papers, whatever their rows.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hindsight_fast import projection
+from hindsight_fast.pool import _own_index
+from hindsight_fast.pool._read import IMPACT, KIND
+from hindsight_fast.storage import (
+    Manifest,
+    full_hash_once,
+    is_trusted,
+    link_file,
+    map_array,
+    open_folder,
+    storage_errors,
+)
+from hindsight_fast.store import Vectors
+
+if TYPE_CHECKING:
+    from hindsight_fast.index import IndexConfig, Old
+
+
+@dataclass(frozen=True, slots=True)
+class Older:
+    """A pool to take over from.
+
+    Attributes
+    ----------
+    folder : Path
+    projection, index : dict or None
+        Facts of those that hold as they are.
+    grown : Old or None
+        An index that holds for some of the papers, and can be added to.
+    why : str
+        Why nothing is taken over.
+    """
+
+    folder: Path
+    projection: dict[str, Any] | None = None
+    index: dict[str, Any] | None = None
+    grown: "Old | None" = None
+    why: str = ""
+
+    def link(self, names: tuple[str, ...], folder: Path) -> None:
+        """Make some of its files, as many as it has, files of `folder` too."""
+        with storage_errors(f"write {folder}"):
+            for name in names:
+                if (self.folder / name).exists():
+                    link_file(self.folder / name, folder / name)
+
+
+def look_at(
+    path: Path,
+    vectors: Vectors,
+    rows: tuple[int, int],
+    eligible: NDArray[np.bool_],
+    config: "IndexConfig | None",
+) -> Older:
+    """Find out what of a pool holds for rows [low, high) of some vectors.
+
+    Raises
+    ------
+    ArtefactError
+        It is no pool, or damaged.
+    """
+    old = open_folder(path, KIND)
+    if not is_trusted(old.hash):
+        return Older(path, why="others made it, and it isn't trusted")
+    if (other := _other_vectors(old, vectors)) is not None:
+        return Older(path, why=other)
+    for name, facts in old.files.items():
+        full_hash_once(path / name, facts)
+    of_rows = (old.integer("offset"), old.integer("offset") + old.integer("n")) == rows
+    along, index = old.body.get("projection"), old.body.get("index")
+    if not (of_rows and along is not None and along.get("of") == vectors.content_hash):
+        along = None
+    found = _own_index.settings(old)
+    if config is None or found is None or index is None:
+        return Older(path, along)
+    if (
+        of_rows
+        and index.get("of") == vectors.content_hash
+        and found == config
+        and np.array_equal(map_array(path / IMPACT, np.float32, eligible.shape) >= 0, eligible)
+    ):
+        return Older(path, along, index)
+    from hindsight_fast.index import Old
+
+    return Older(path, along, grown=Old(path, found))
+
+
+def _other_vectors(old: Manifest, vectors: Vectors) -> str | None:
+    """Say what made the vectors of a pool, if it is something else."""
+    of_pool = [
+        old.text("encoder", 64),
+        old.text("encoder_fingerprint", 128)[:8],
+        old.body.get("precision", "float32"),
+    ]
+    here = [vectors.encoder, vectors.encoder_fingerprint[:8], vectors.precision]
+    same = old.text("encoder_fingerprint", 128) == vectors.encoder_fingerprint
+    if same and of_pool[2] == here[2]:
+        return None
+    then, now = (f"{name}@{mark} in {made}" for name, mark, made in (of_pool, here))
+    return f"its vectors are of {then}, these of {now}"
+
+
+def take_projection(older: Older | None, folder: Path) -> dict[str, Any] | None:
+    """Take over a projection; returns its facts, or None where it doesn't hold."""
+    if older is None or older.projection is None:
+        return None
+    older.link(projection.FILES, folder)
+    return older.projection
+
+
+def take_index(older: Older, folder: Path) -> dict[str, Any]:
+    """Take over an index as it is; returns what a manifest says of it."""
+    from hindsight_fast.index import FILES
+
+    assert older.index is not None
+    older.link(FILES, folder)
+    facts = {**older.index["facts"], "n_taken": _in_graph(older.index["facts"]), "not_taken": ""}
+    return {**older.index, "facts": facts}
+
+
+def _in_graph(facts: dict[str, Any]) -> int:
+    return int(facts["n_papers"]) - int(facts["n_copies"])

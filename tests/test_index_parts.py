@@ -1,0 +1,280 @@
+"""An index built in parts: after any kill the same bytes, and every paper can be found."""
+
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hindsight_fast.codes import ToCode
+from hindsight_fast.errors import ArtefactError
+from hindsight_fast.index import (
+    AXES,
+    FILES,
+    GRAPH,
+    MEAN,
+    ROWS,
+    STRAYS,
+    Index,
+    IndexConfig,
+    build_index,
+)
+from hindsight_fast.index import _build as building
+from hindsight_fast.index._build import part_end
+from hindsight_fast.index._graph import Graph
+from hindsight_fast.index._links import read_saved
+from hindsight_fast.storage import publish_stepwise
+from killing import in_child
+from test_index import DIM, F32, build, like_an_encoder, recall
+
+ONE = IndexConfig(expansion_add=32, deterministic=True)
+TWO = IndexConfig(expansion_add=32)
+
+
+class Notes:
+    """A journal in memory."""
+
+    def __init__(self) -> None:
+        self.noted = list[Mapping[str, Any]]()
+        self.stop_after = 1 << 30
+
+    def note(self, record: Mapping[str, Any]) -> None:
+        if len(self.noted) >= self.stop_after:
+            raise KeyboardInterrupt
+        self.noted.append(json.loads(json.dumps(record)))
+
+
+@pytest.fixture(scope="module")
+def papers() -> F32:
+    return like_an_encoder(1, 3000)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "SMALLEST_PART", 400)
+    monkeypatch.setattr(building, "CHUNK", 150)
+
+
+def everyone(papers: F32) -> NDArray[np.bool_]:
+    return np.ones(len(papers), bool)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {f.name: f.read_bytes() for f in folder.iterdir() if f.name[0] != "."}
+
+
+def test_parts_grow_with_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    ends, done = list[int](), 0
+    while done < 10_000_000:
+        ends.append(done := part_end(done, 10_000_000))
+    assert ends[:2] == [2**18, 2**19] and len(ends) < 30
+    saved = sum(ends)  # papers written in all
+    assert saved < 10 * 10_000_000
+
+
+@pytest.mark.parametrize("config", [ONE, TWO], ids=["one thread", "two threads"])
+def test_work_goes_on_behind_any_note(papers: F32, tmp_path: Path, config: IndexConfig) -> None:
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    build_index(papers, everyone(papers), whole, config, threads=2)
+    assert {*contents(whole)} == {*FILES}
+    for stop in (0, 1, 2, 5, 8, 9):  # the plan is noted, then parts of 400, then the whole
+        folder, notes, added = tmp_path / f"{stop}", Notes(), list[int]()
+        folder.mkdir()
+        notes.stop_after = stop
+        with pytest.raises(KeyboardInterrupt):
+            build_index(papers, everyone(papers), folder, config, threads=2, work=notes)
+        notes.stop_after = 1 << 30
+        facts = build_index(
+            papers, everyone(papers), folder, config, threads=2, progress=added.append, work=notes
+        )
+        restored = min(max(stop - 1, 0) * 400, 3000)
+        assert added[0] == restored and sum(added) == 3000 == facts.n_papers
+        assert {*contents(folder)} == {*FILES}
+        if config.deterministic:
+            assert contents(folder) == contents(whole)
+        assert (Index.view(folder, config).search(papers, 1, threads=2)[:, 0] >= 0).all()
+        again = build_index(papers, everyone(papers), folder, config, threads=2, work=notes)
+        assert again == facts
+
+
+def test_a_graph_that_is_not_the_one_noted_is_never_loaded(
+    papers: F32, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = Notes()
+    notes.stop_after = 4
+    with pytest.raises(KeyboardInterrupt):
+        build_index(papers, everyone(papers), tmp_path, TWO, threads=2, work=notes)
+    notes.stop_after = 1 << 30
+    (part,) = (f for f in tmp_path.glob("index-part-graph-*") if f.name in str(notes.noted[-1]))
+    good = part.read_bytes()
+    part.write_bytes(good[:-9] + bytes([good[-9] ^ 1]) + good[-8:])
+    bad = part.read_bytes()
+    opened = Graph.open.__func__  # type: ignore[attr-defined]
+
+    def watched(cls: type[Graph], path: Path, *args: Any, **kwargs: Any) -> Graph:
+        assert path.read_bytes() != bad
+        graph: Graph = opened(cls, path, *args, **kwargs)
+        return graph
+
+    monkeypatch.setattr(Graph, "open", classmethod(watched))
+    facts = build_index(papers, everyone(papers), tmp_path, TWO, threads=2, work=notes)
+    assert facts.n_papers == 3000
+
+
+def test_killed_at_random_and_gone_on_with(papers: F32, tmp_path: Path) -> None:
+    """Real processes, as `pool --index --deterministic` works."""
+    chance = random.Random(7)
+
+    def make(path: Path) -> None:
+        with publish_stepwise(path, "index", "mark", {"made from": "this"}) as work:
+            noted = {name for record in work.noted for name in record["files"]}
+            for file in work.folder.iterdir():
+                if file.name not in noted and file.name[0] != ".":
+                    file.unlink()
+            build_index(papers, everyone(papers), work.folder, ONE, threads=1, work=work)
+
+    whole = tmp_path / "whole"
+    began = time.monotonic()
+    assert os.waitpid(in_child(lambda: make(whole)), 0)[1] == 0
+    took, n_killed = time.monotonic() - began, 0
+    for attempt in range(12):
+        path = tmp_path / f"{attempt}"
+        while not path.exists():
+            pid = in_child(lambda path=path: make(path))  # type: ignore[misc]
+            time.sleep(chance.uniform(0.1, 0.9) * took)
+            os.kill(pid, signal.SIGKILL)
+            n_killed += os.waitpid(pid, 0)[1] == signal.SIGKILL
+        assert contents(path) == contents(whole)
+    assert n_killed > 6
+
+
+def test_bytes_are_the_same_whatever_the_parts_were_noted_in(papers: F32, tmp_path: Path) -> None:
+    for name, work in (("a", None), ("b", Notes())):
+        (tmp_path / name).mkdir()
+        build_index(papers, everyone(papers), tmp_path / name, ONE, threads=2, work=work)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def clustered() -> F32:
+    """Ten tight clusters far from each other, and papers between them."""
+    rng = np.random.default_rng(5)
+    centres = like_an_encoder(8, 10)
+    rows = np.repeat(centres, 300, axis=0)
+    rows += 0.002 * rng.standard_normal(rows.shape).astype(np.float32)
+    rows = np.concatenate([rows, like_an_encoder(9, 500)])
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows.astype(np.float32)[rng.permutation(len(rows))]
+
+
+def hubs() -> F32:
+    """Papers right at the mean, which are near to everything."""
+    rows = like_an_encoder(11, 3000)
+    mean = rows.mean(axis=0)
+    rows[:100] = mean / np.linalg.norm(mean)
+    rows[:100] += 1e-3 * np.random.default_rng(0).standard_normal((100, DIM)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
+
+
+def duplicated() -> F32:
+    rows, rng = like_an_encoder(12, 4000), np.random.default_rng(12)
+    copied = rng.random(4000) < 0.3
+    rows[copied] = rows[rng.integers(0, 4000, int(copied.sum()))]
+    return rows
+
+
+def copied_often() -> F32:
+    rows = like_an_encoder(13, 11_500)
+    rows[1000:11_000] = rows[7]
+    return rows
+
+
+@pytest.mark.parametrize("make", [clustered, hubs, duplicated, copied_often])
+def test_every_paper_can_be_found(tmp_path: Path, make: Callable[[], F32]) -> None:
+    rows = make()
+    index = build(tmp_path, rows, IndexConfig(expansion_add=32))
+    assert index.n_papers == len(rows)
+    some = np.arange(0, len(rows), 5)
+    found = index.search(rows[some], 150, threads=2, expansion=1024)
+    assert all(len(set(row.tolist())) == 150 for row in found[:200]) and found.min() >= 0
+    own = (rows[found] == rows[some][:, None]).all(axis=2).any(axis=1)
+    assert own.mean() > 0.998  # a search may go down where no way leads back
+    assert recall(index, like_an_encoder(14, 60), rows) > 0.96
+
+
+def test_what_no_link_leads_to_is_added_again_or_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, unlinked = like_an_encoder(15, 600), [3, 77, 400]
+
+    def blind(path: Path) -> Any:
+        saved = read_saved(path)
+        hidden = unlinked if len(saved.keys) == 600 else [*unlinked, 601]
+        return saved._replace(reached=~np.isin(saved.keys, hidden))
+
+    monkeypatch.setattr(building, "read_saved", blind)
+    facts = build_index(rows, everyone(rows), tmp_path, IndexConfig(), threads=2)
+    assert facts.n_unreachable == 1 and facts.n_papers == 600
+    in_rows = np.load(tmp_path / ROWS)
+    assert (in_rows[unlinked] == -1).all() and in_rows[600:].tolist() == unlinked
+    assert np.load(tmp_path / STRAYS).tolist() == [601]
+    index = Index.view(tmp_path, IndexConfig())
+    assert index.n_papers == 600
+    assert index.search(rows[unlinked], 1, threads=2)[:, 0].tolist() == unlinked
+
+
+def test_strays_are_looked_at_one_by_one(tmp_path: Path) -> None:
+    rows = like_an_encoder(16, 500)
+    build(tmp_path, rows)
+    np.save(tmp_path / STRAYS, np.array([3, 200], np.int32))
+    in_rows = np.load(tmp_path / ROWS)
+    graph = Index.view(tmp_path, IndexConfig())
+    found = graph.search(rows, 5, threads=2)
+    assert all(len(set(row.tolist())) == 5 for row in found) and found.min() >= 0
+    assert (found[[3, 200], 0] == [3, 200]).all() and in_rows.tolist() == list(range(500))
+
+
+def test_links_are_read_as_they_are(tmp_path: Path) -> None:
+    graph = Graph(32, IndexConfig(connectivity=4, expansion_add=8))
+    codes = np.random.default_rng(3).integers(-90, 90, (3000, 32)).astype(np.int8)
+    graph.add(np.arange(3000), codes, 1)
+    graph.save(tmp_path / GRAPH)
+    saved = read_saved(tmp_path / GRAPH)
+    graph = Graph.open(tmp_path / GRAPH, saved.codes.shape[1], IndexConfig(connectivity=4))
+    np.testing.assert_array_equal(graph.codes(saved.keys), saved.codes)
+    far = graph.nearest(saved.codes, 1, expansion=len(graph), threads=2).keys[:, 0]
+    assert (far == saved.keys)[saved.reached].all()
+    lost = ~saved.reached
+    assert 0 < lost.sum() < 300 and (far != saved.keys)[lost].mean() > 0.9
+    whole = (tmp_path / GRAPH).read_bytes()
+    for wrong in (whole[:-1], whole[:9], whole[: len(whole) // 2], b"\0" * len(whole)):
+        (tmp_path / GRAPH).write_bytes(wrong)
+        with pytest.raises(ArtefactError, match="laid out"):
+            read_saved(tmp_path / GRAPH)
+
+
+def test_an_index_whose_keys_are_rows_still_opens(papers: F32, tmp_path: Path) -> None:
+    """As versions before wrote it: no rows, no strays."""
+    eligible = np.arange(3000) % 3 > 0
+    rows = np.flatnonzero(eligible)
+    build_index(papers, eligible, tmp_path, IndexConfig(), threads=1)
+    right = Index.view(tmp_path, IndexConfig()).search(papers[:50], 9, threads=1)
+    to_code = ToCode(np.load(tmp_path / MEAN), np.load(tmp_path / AXES))
+    graph = Graph(to_code.axes.shape[1], IndexConfig())
+    graph.add(rows, to_code(papers[rows]), 1)
+    graph.save(tmp_path / GRAPH)
+    for name in (ROWS, STRAYS):
+        (tmp_path / name).unlink()
+    older = Index.view(tmp_path, IndexConfig())
+    assert older.n_papers == 2000
+    found = older.search(papers[:50], 9, threads=1)
+    assert eligible[found].all() and (found == right).mean() > 0.99
