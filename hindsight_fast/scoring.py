@@ -19,9 +19,10 @@ from hindsight_fast.idea_text import IdeaText, idea_texts
 from hindsight_fast.ideas import Idea, ideas_frame
 from hindsight_fast.papers.text import MEETING_VERSIONS, TEXT_VERSION
 from hindsight_fast.pool import Pool
+from hindsight_fast.scanning import Scan
 from hindsight_fast.store import UNIT_TOLERANCE
 from hindsight_fast.tables import TEXT_COLUMNS, matches_table, score_table
-from hindsight_kernels import Matches, match, pruned_scan, scan
+from hindsight_kernels import Matches, match
 
 INDEX_CANDIDATES = 3
 """Unless `Scorer.candidates` says otherwise, an index nominates this many times K papers, so that
@@ -115,9 +116,14 @@ class Scorer:
     allow
         Precisions that the pool's vectors may have beside float32, float16 and the encoder's own,
         which was named when it was opened.
+    scan_device, scan_memory
+        Where the exact scan runs: "cpu", "cuda", "cuda:N", or "auto", the GPU that encodes, where
+        there is one; and bytes that it may take of a GPU's memory. The results are equal.
 
     Attributes
     ----------
+    exact_scan : Scan
+        Its `device` is where the exact scan runs.
     candidates : Choice or None
         How an index is searched, by `candidates.choose`; None: as it is by default. May be set
         before the work begins, and belongs to the signature.
@@ -147,6 +153,8 @@ class Scorer:
         threads: int | None = None,
         cache: VectorCache | None = None,
         allow: Collection[str] = (),
+        scan_device: str = "auto",
+        scan_memory: int | None = None,
     ) -> None:
         self.pool = pool
         self.encoder = encoder
@@ -160,6 +168,14 @@ class Scorer:
         if encoder is not None:
             _check_same_space(pool, encoder)
         _check_precision(pool, allow if encoder is None else {*allow, encoder.precision})
+        self.exact_scan = Scan(
+            pool,
+            self.config.k,
+            threads=self.threads,
+            device=scan_device,
+            encodes_on="cpu" if encoder is None else encoder.device,
+            memory=scan_memory,
+        )
         self.search = self._choose_search(search)
         self.seconds = {"text": 0.0, "encode": 0.0, "search": 0.0, "match": 0.0, "table": 0.0}
         self.n_nominated = 0
@@ -309,12 +325,8 @@ class Scorer:
         return INDEX_CANDIDATES * self.config.k, self.pool.index.expansion_search
 
     def _scan(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
-        pool = self.pool
-        with _damage(pool):
-            arrays = (vectors, pool.vectors, pool.impact)
-            if pool.projection is None:
-                return scan(*arrays, self.config.k, threads=self.threads)
-            return pruned_scan(*arrays, pool.projection, self.config.k, threads=self.threads)
+        with _damage(self.pool):
+            return self.exact_scan.nominate(vectors)
 
     def _table(
         self, frame: pl.DataFrame, status: list[str], scored: NDArray[np.int64], matches: Matches
@@ -329,10 +341,11 @@ class Scorer:
             return "exact"
         if wanted != "auto":
             return wanted
-        # The scan runs on the processor: beside a GPU's encoding, or none, it is never little.
-        if self.encoder is None or self.encoder.device != "cpu":
+        if self.encoder is None:
             return "index"
-        scan_flops = 2.0 * self.pool.n * self.pool.scan_products
+        if self.encoder.device != "cpu" and self.exact_scan.device == "cpu":
+            return "index"  # beside a GPU's encoding, a scan on the processor is never little
+        scan_flops = 2.0 * self.pool.n * self.exact_scan.products(self.encoder.precision)
         budget = AUTO_EXACT_SHARE * self.encoder.flops_per_text
         return "exact" if scan_flops <= budget else "index"
 
