@@ -20,6 +20,7 @@ from hindsight_fast.cli import (
     embedding,
     inspection,
     models,
+    plan,
     pool,
     report,
     score,
@@ -43,6 +44,7 @@ app.command()(calibrate.calibrate)
 app.command()(inspection.info)
 app.command()(inspection.verify)
 app.command()(inspection.doctor)
+app.command()(plan.plan)
 app.command()(report.report)
 app.add_typer(models.app, name="models")
 app.add_typer(collect.app, name="collect")
