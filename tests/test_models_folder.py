@@ -36,9 +36,11 @@ FACTS = Facts("tiny", "mean", ". ", 64, 0.9, "none", {"weights": "random"})
 
 
 def edit_card(folder: Path, **changes: object) -> None:
-    """Change keys of a folder's card."""
+    """Change keys of a folder's card, which then has no hash, as those of earlier versions."""
     path = folder / "card.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    card = json.loads(path.read_text()) | changes
+    card.pop("hash", None)
+    path.write_text(json.dumps(card))
 
 
 # Cards -------------------------------------------------------------------------------------------
@@ -205,6 +207,16 @@ def test_verify_proves_golden_vectors(tmp_path: Path) -> None:
     turned = right + np.float32(0.01) * np.roll(right, 1)
     export(folder, FACTS, (Golden("a", "b", tuple(turned.tolist())),))
     with pytest.raises(ModelError, match=r"cosine 0\.9999"):
+        verify(folder)
+
+
+def test_verify_looks_at_the_card_too(tmp_path: Path) -> None:
+    folder = tiny_model(tmp_path)
+    verify(folder)
+    card = folder / "card.json"
+    card.write_text(card.read_text().replace('"theta": 0.9', '"theta": 0.8'))
+    assert load(folder, device="cpu").card.theta == 0.8  # whose card it is may change it
+    with pytest.raises(ModelError, match=r"card\.json is not as it was written"):
         verify(folder)
 
 

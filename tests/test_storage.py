@@ -241,6 +241,25 @@ def test_verify_finds_what_a_sample_misses(tmp_path: Path) -> None:
         storage.verify_folder(path, "pool")
 
 
+def test_verify_looks_at_all_of_the_folder(tmp_path: Path) -> None:
+    path = tmp_path / "pool"
+    make(path)
+    manifest = path / "manifest.json"
+    raw = manifest.read_bytes()
+    for other in (raw[:-1], raw + b"\n", raw.replace(b" ", b"\t"), b" " + raw):
+        manifest.write_bytes(other)
+        storage.open_folder(path, "pool")
+        with pytest.raises(ArtefactError, match=r"manifest\.json is not as it was written"):
+            storage.verify_folder(path, "pool")
+    manifest.write_bytes(raw)
+    (path / "raw").mkdir()
+    with pytest.raises(ArtefactError, match="also holds raw, which does not belong"):
+        storage.verify_folder(path, "pool")
+    (path / ".of-the-system").write_text("")
+    storage.verify_folder(path, "pool", beside=("raw",))
+    assert storage.existing(path, "pool", "a", overwrite=True) is not None
+
+
 def test_wrong_places_are_named(tmp_path: Path) -> None:
     make(tmp_path / "pool")
     (tmp_path / "file").write_text("x")
@@ -315,8 +334,9 @@ def test_hostile_manifests_are_refused(tmp_path: Path, changes: dict[str, object
         b'{"format_version": 1e999}',
         b'{"kind": "pool"}',
         b" " * (9 << 20),
+        b'{"kind": "pool", "kind": "store"}',
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_what_is_no_manifest_is_refused(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "manifest.json").write_bytes(raw)

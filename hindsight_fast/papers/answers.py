@@ -166,12 +166,20 @@ def read(folder: Path, paths: Sequence[Path], given: Given) -> Iterator[tuple[Pa
     DataError
         An answer is damaged, or none that a reader knows.
     """
-    days = {page.file: page.at[:10] for page in read_list(folder)}
+    pages = {page.file: page for page in read_list(folder)}
     for path in paths:
+        page = pages.get(path.name)
+        if page is not None:
+            _check(page, folder)
         head = streams.head(path)
         reader = readers.find(path, head, "auto")
         for batch in reader.read(path, head, given):
-            yield path, batch._replace(records=_dated(batch.records, days.get(path.name)))
+            yield (
+                path,
+                batch._replace(
+                    records=_dated(batch.records, None if page is None else page.at[:10])
+                ),
+            )
 
 
 def _dated(records: pl.DataFrame, day: str | None) -> pl.DataFrame:
@@ -179,6 +187,14 @@ def _dated(records: pl.DataFrame, day: str | None) -> pl.DataFrame:
     return records.with_columns(
         citations_as_of=pl.when(counted).then(pl.lit(day)).otherwise("citations_as_of")
     )
+
+
+def _check(page: Kept, folder: Path) -> None:
+    with storage_errors(f"read {folder / RAW}"):
+        if not page.is_whole(folder / RAW):
+            raise ArtefactError(
+                f"{folder / RAW}/{page.file} is not the answer that came; collect it anew"
+            )
 
 
 def verify(folder: Path) -> list[str]:
@@ -194,11 +210,13 @@ def verify(folder: Path) -> list[str]:
     ArtefactError
         Naming the first file that is not as it was published.
     """
-    manifest = verify_folder(folder, KIND)
+    manifest = verify_folder(folder, KIND, beside=(RAW,))
     pages = [*read_list(folder)]
     for page in pages:
-        if not page.is_whole(folder / RAW):
-            raise ArtefactError(
-                f"{folder / RAW}/{page.file} is not the answer that came; collect it anew"
-            )
+        _check(page, folder)
+    known = {page.file for page in pages}
+    with storage_errors(f"read {folder / RAW}"):
+        others = [one.name for one in folder.glob(f"{RAW}/*") if one.name not in known]
+    if others:
+        raise ArtefactError(f"{folder / RAW} also holds {min(others)}, which {LIST} doesn't name")
     return [f"{len(manifest.files)} files", f"{len(pages)} answers"]

@@ -2,13 +2,15 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hindsight_fast.errors import ArtefactError, DataError, HindsightError
-from hindsight_fast.storage import kind_of, open_folder, verify_folder
+from hindsight_fast.storage import kind_of, open_folder, storage_errors, verify_folder
 
 _KINDS = ("scores", "matches")
+_FORMAT = 2
 
 
 def manifest_path(out: Path) -> Path:
@@ -63,7 +65,21 @@ def verify(out: Path) -> list[str]:
         path = out.with_name(Path(str(facts["name"])).name)
         if not path.is_file() or hashed(path)["blake2b"] != facts["blake2b"]:
             raise ArtefactError(f"{path} is missing or was changed; run the same score again")
+    path = manifest_path(out)
+    with storage_errors(f"read {path}"):
+        raw = path.read_bytes()
+    # The first format had no hash.
+    if (b'"hash": ' in raw or b'"format": ' in raw) and raw != rendered(read_manifest(path)):
+        raise ArtefactError(f"{path} is not as it was written; run the same score again")
     return [str(facts["name"]) for facts in files.values()]
+
+
+def rendered(manifest: Mapping[str, Any]) -> bytes:
+    """The bytes of a manifest; its last key is a hash of the rest."""
+    facts = {**manifest, "format": _FORMAT}
+    raw = json.dumps(facts, sort_keys=True, allow_nan=False).encode()
+    facts["hash"] = hashlib.blake2b(raw, digest_size=32).hexdigest()
+    return json.dumps(facts, indent=1, allow_nan=False).encode() + b"\n"
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -75,6 +91,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         }
     except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return {}
+    found.pop("hash", None)
     return found if "signature" in found and "scores" in files else {}
 
 

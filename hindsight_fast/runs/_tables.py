@@ -1,7 +1,6 @@
 """Parts of a run: to bytes, and joined to whole tables, in bounded memory."""
 
 import io
-import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hindsight_fast.errors import StorageError
-from hindsight_fast.runs._manifest import hashed, manifest_path
+from hindsight_fast.runs._manifest import hashed, manifest_path, rendered
 from hindsight_fast.runs._spent import Spent
 from hindsight_fast.runs._targets import KINDS, Targets, in_shards
 from hindsight_fast.storage import Parts, existing, publish, publish_file, storage_errors
@@ -111,7 +110,7 @@ def publish_tables(
         manifest = finish(files)
         beside = manifest_path(targets["scores"])
         with publish_file(beside) as path, storage_errors(f"write {beside}"):
-            path.write_text(json.dumps(manifest, indent=1, allow_nan=False) + "\n", "utf-8")
+            path.write_bytes(rendered(manifest))
     return manifest
 
 

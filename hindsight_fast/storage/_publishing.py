@@ -25,7 +25,7 @@ from hindsight_fast.storage._manifests import (
     manifest_bytes,
     open_folder,
     read_manifest,
-    verify_folder,
+    verify_files,
 )
 from hindsight_fast.storage._moving import (
     JOURNAL,
@@ -83,7 +83,7 @@ def existing(
             "give --overwrite to replace it, or choose another name"
         )
     try:
-        return verify_folder(path, kind) if overwrite else open_folder(path, kind)
+        return verify_files(path, kind) if overwrite else open_folder(path, kind)
     except ArtefactError as error:
         if overwrite:
             _refuse_foreign(path, manifest)

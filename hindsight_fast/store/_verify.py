@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from hindsight_fast.errors import ArtefactError, HindsightError
 from hindsight_fast.papers.schema import check_counts
-from hindsight_fast.storage import verify_folder
+from hindsight_fast.storage import storage_errors, unfinished, verify_folder
 from hindsight_fast.store._identity import (
     CONTENT,
     FACTS,
@@ -24,6 +24,7 @@ from hindsight_fast.store._read import (
     MERGES,
     PAPERS,
     UNDATED,
+    VECTORS_FOLDER,
     VECTORS_KIND,
     Store,
     carried_folder,
@@ -44,7 +45,7 @@ def verify_store(path: Path) -> list[str]:
     ArtefactError
         Naming the first thing that is wrong.
     """
-    manifest = verify_folder(path, KIND)
+    manifest = verify_folder(path, KIND, beside=(VECTORS_FOLDER,))
     store = Store(path, manifest)
     content_id, facts_id = _identities(store)
     if content_id != store.content_id:
@@ -54,6 +55,7 @@ def verify_store(path: Path) -> list[str]:
     _verify_counts(store, _verify_rows(store))
     _verify_merges(store)
     checked = [f"{len(manifest.files)} files", f"{store.n} papers"]
+    _verify_names(path / VECTORS_FOLDER, store.encoders())
     folders = {f"vectors of {name}": store.vectors_folder(name) for name in store.encoders()}
     folders |= {
         f"vectors of {name}, taken over": carried_folder(path, name) for name in store.carried()
@@ -63,7 +65,17 @@ def verify_store(path: Path) -> list[str]:
         vectors = open_vectors(folder, store.content_id, store.n)
         check_unit_rows(vectors.array, f"{what} in {path}")
         checked.append(what)
-    return checked
+    begun = [one.name[1:].removesuffix(".partial") for one in unfinished(path / VECTORS_FOLDER)]
+    return checked + [f"not the unfinished vectors of {name}" for name in begun]
+
+
+def _verify_names(folder: Path, encoders: list[str]) -> None:
+    """Check that nothing but vectors lies where vectors do; what is hidden may."""
+    with storage_errors(f"read {folder}"):
+        names = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+    for name in names:
+        if name not in encoders and name[0] != ".":
+            raise ArtefactError(f"{folder / name} has no manifest of vectors; encode again")
 
 
 def _identities(store: Store) -> tuple[str, str]:

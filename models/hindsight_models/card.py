@@ -128,9 +128,11 @@ class Card:
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def to_json(self) -> str:
-        """The text of card.json."""
+        """The text of card.json, which ends with a hash of the rest."""
         facts = {"format_version": FORMAT_VERSION, **asdict(self)}
         facts["golden"] = [golden.to_dict() for golden in self.golden]
+        raw = json.dumps(facts, sort_keys=True).encode()
+        facts["hash"] = hashlib.blake2b(raw, digest_size=16).hexdigest()
         return json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
@@ -144,6 +146,7 @@ class Card:
         """
         path = folder / CARD_FILE
         raw = read_json_object(path)
+        raw.pop("hash", None)  # `check_text` looks at it; a card may be edited by hand
         version = raw.pop("format_version", None)
         if version != FORMAT_VERSION:
             raise ModelError(f"{path}: format_version {version!r}; expected {FORMAT_VERSION}")
@@ -151,6 +154,19 @@ class Card:
             return cls(**_typed(raw))
         except (KeyError, TypeError, ValueError, ModelError) as error:
             raise ModelError(f"{path}: {error}") from error
+
+
+def check_text(folder: Path, card: Card) -> None:
+    """Check that the card of a folder is as it was written, where it holds a hash of itself.
+
+    Raises
+    ------
+    ModelError
+        It was changed.
+    """
+    path = folder / CARD_FILE
+    if "hash" in read_json_object(path) and path.read_bytes() != card.to_json().encode():
+        raise ModelError(f"{path} is not as it was written; fetch or export the model again")
 
 
 _KINDS: Mapping[str, type | tuple[type, ...]] = {

@@ -21,6 +21,7 @@ from hindsight_models.card import (
     WEIGHTS_FILE,
     Card,
     Golden,
+    check_text,
 )
 from hindsight_models.encoder import Encoder
 from hindsight_models.errors import ModelError
@@ -83,6 +84,7 @@ def verify(folder: Path) -> Proof:
         Something is missing, damaged, or computes other vectors here.
     """
     encoder = Encoder(folder, device="cpu")
+    check_text(folder, encoder.card)
     encoders = [encoder]
     if FUSED_FILE in encoder.card.files:
         encoders.append(Encoder(folder, device="cpu", fused=True))
