@@ -28,7 +28,7 @@ from hindsight_fast.pool import Pool, build_pool
 from hindsight_fast.store import build_store
 from paper_tables import paper, table
 from reference import score_ideas
-from scoring_world import World, made_up_ideas, make_world
+from scoring_world import Rounded, World, made_up_ideas, make_world
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +123,25 @@ def test_what_the_index_loses(world: World, found: Calibration) -> None:
     near = scorer.score(made())
     own = Scorer(world.pool, world.encoder, theta=float(near["nearest_similarity"][3]))
     assert calibrate(own, made()).loss.close.share >= 1 / 40
+
+
+def test_a_precision_moves_ideas_next_to_theta(world: World) -> None:
+    coarse = Rounded(world.folder / "models" / "tiny", "float16", 50)
+    near = Scorer(world.pool, coarse).score(made())["nearest_similarity"]
+    loss = calibrate(Scorer(world.pool, coarse, theta=float(near.to_numpy()[7])), made()).loss
+    assert loss.error is not None and loss.error > 1e-4 and loss.within_error is not None
+    assert loss.within_error.share > loss.close.share
+
+
+def test_an_index_of_others_is_not_measured(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hindsight_fast.calibration import sections
+
+    monkeypatch.setenv("HINDSIGHT_HOME", str(tmp_path))
+    found = calibrate(Scorer(Pool.open(world.folder / "pool")), limit=9)
+    assert found.loss.index is None and found.loss.set_aside
+    assert "made by somebody else" in sections(found)[0].notes[0]
 
 
 def test_a_pool_without_an_index_says_so(world: World, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """The verb calibrate: tables, one JSON object, a page that fetches nothing, and what it refuses."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +72,15 @@ def test_what_is_refused(world: World, options: str, code: int, words: str) -> N
     assert not (world.folder / "new.html").exists()
 
 
+def test_an_index_that_is_trusted_is_measured(world: World, tmp_path: Path) -> None:
+    command = "calibrate --pool pool --encoder models/tiny --limit 20 --json"
+    bare = json.loads(run(tmp_path, world.folder, command).stdout)
+    trusted = json.loads(run(tmp_path, world.folder, f"{command} --trust").stdout)
+    assert bare["loss"]["set_aside"] and bare["loss"]["index"] is None
+    assert trusted["loss"]["index"]["index"]["share"] > 0.9
+    assert trusted | {"loss": None} == bare | {"loss": None}
+
+
 def test_more_neighbours_than_papers(world: World) -> None:
     done = run(world.folder, world.folder, "calibrate --pool pool --k 200 --ideas ideas.jsonl")
     assert (
@@ -83,5 +94,7 @@ def test_charts_have_round_ticks_and_no_markup_of_others() -> None:
     assert ticks(0, 2592) == [0, 500, 1000, 1500, 2000, 2500]
     drawn = chart("<b>", [Line("a&b", [(0, 0), (1, 0)]), Line("c", [(0, 1)])], "x", mark=0.5)
     assert "<b>" not in drawn and "a&amp;b" in drawn and not Page(drawn).open
+    places = [float(n) for n in re.findall(r'(?:[MLVH ]| [xy12]=")(-?[\d.]+)', drawn)]
+    assert places and all(0 <= place <= 460 for place in places)
     assert chart("nothing", [Line("", [])], "x") == ""
     assert "nan" not in chart("one", [Line("", [(3, 0)])], "x")

@@ -11,7 +11,7 @@ import polars as pl
 from hindsight_fast.calibration import _cosines, _grid, _hubs, _loss, _size, _theta
 from hindsight_fast.calibration._pairs import read as read_pairs
 from hindsight_fast.calibration._sample import LIMIT, of_ideas, of_papers
-from hindsight_fast.calibration._search import nearest_of_pool
+from hindsight_fast.calibration._search import Step, nearest_of_pool
 from hindsight_fast.errors import UsageError
 from hindsight_fast.ideas import Idea, ideas_frame
 from hindsight_fast.scoring import Scorer
@@ -19,7 +19,7 @@ from hindsight_fast.scoring import Scorer
 _WIDTH: Final = 512
 """Papers looked up for each idea, if there are as many: of a sixteenth of the pool, 20 are left."""
 
-_STAGES: Final = 7
+_STAGES: Final = 6
 
 
 class Progress(Protocol):
@@ -109,25 +109,29 @@ def calibrate(
         raise UsageError(f"{pool.path} has no papers: there is nothing to calibrate")
     if limit < 1:
         raise UsageError(f"limit = {limit}: at least 1 idea is needed")
+
+    def part(label: str) -> Step:
+        return lambda done, total: progress(done, total, label=label)
+
     by_pairs = None
     if pairs is not None:  # first of all: what can't be read is told before the long work
-        by_pairs = _theta.by_pairs(read_pairs(pairs, scorer), scorer.config.theta, related)
+        graded = read_pairs(pairs, scorer, part("encoding pairs"))
+        by_pairs = _theta.by_pairs(graded, scorer.config.theta, related)
     if ideas is None:
         sample = of_papers(pool, limit)
     else:
         given = ideas if isinstance(ideas, Path) else ideas_frame(ideas)
-        sample = of_ideas(
-            scorer, given, limit, lambda done, total: progress(done, total, label="encoding ideas")
-        )
+        sample = of_ideas(scorer, given, limit, part("encoding ideas"))
+    width = min(pool.n_papers, max(_WIDTH, k + 1, *_grid.KS))
+    near = nearest_of_pool(
+        pool, sample.vectors, width, sample.own, scorer.threads, part("nearest papers")
+    )
 
     stages = iter(range(_STAGES))
 
     def begin(label: str) -> None:
         progress(next(stages), _STAGES, label=label)
 
-    begin("nearest papers")
-    width = min(pool.n_papers, max(_WIDTH, k + 1, *_grid.KS))
-    near = nearest_of_pool(pool, sample.vectors, width, sample.own, scorer.threads)
     begin("settings")
     sensitivity = _grid.examine(scorer, near)
     begin("sizes of the pool")

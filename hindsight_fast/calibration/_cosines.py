@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hindsight_fast.calibration._sample import SEED, Sample, drawn_rows
-from hindsight_fast.calibration._search import Near, cosines, damage, nearest
-from hindsight_fast.encoding import encode_texts
+from hindsight_fast.calibration._search import Near, cosines, damage, encode, nearest
 from hindsight_fast.scoring import Scorer
 
 QUANTILES: Final = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -71,7 +70,7 @@ def examine(scorer: Scorer, sample: Sample, near: Near) -> Cosines:
         ideas = "ideas" if sample.kind == "ideas" else "stand-ins for ideas"
         found[f"{ideas} to their nearest paper"] = near.nearest
         if scorer.encoder is not None:
-            empty = encode_texts(scorer.encoder, [("", "")]).vectors
+            empty = encode(scorer, [("", "")])
             rows = drawn_rows(members, _PAIRS)
             same = np.broadcast_to(empty, (len(rows), empty.shape[1]))
             found["the empty text to papers"] = cosines(same, pool.vectors[rows])

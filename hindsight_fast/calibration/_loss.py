@@ -88,7 +88,9 @@ class Loss:
     Attributes
     ----------
     index
-        None where the pool has none.
+        None where the pool has none that may be opened.
+    set_aside
+        Whether it has one that somebody else made, which is not opened.
     close
         Ideas that have one of their K nearest papers within `CLOSE` of theta.
     error
@@ -99,6 +101,7 @@ class Loss:
     """
 
     index: IndexLoss | None
+    set_aside: bool
     close: Share
     error: float | None
     within_error: Share | None
@@ -116,6 +119,7 @@ def examine(scorer: Scorer, sample: Sample, near: Near) -> Loss:
     error = total_error(costs) if costs else None
     return Loss(
         index=_of_index(scorer, sample, near),
+        set_aside=scorer.pool.index is None and "index" in scorer.pool.set_aside,
         close=within(CLOSE),
         error=error,
         within_error=None if error is None else within(error),

@@ -15,9 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hindsight_fast.calibration._search import cosines
-from hindsight_fast.encoding import encode_texts
-from hindsight_fast.errors import DataError, UsageError
+from hindsight_fast.calibration._search import Step, cosines, encode
+from hindsight_fast.errors import DataError
 from hindsight_fast.idea_text import idea_texts
 from hindsight_fast.papers import text as paper_text
 from hindsight_fast.papers.readers import lines, streams, tables
@@ -66,7 +65,7 @@ class Pairs:
     n_left_out: int
 
 
-def read(path: Path, scorer: Scorer) -> Pairs:
+def read(path: Path, scorer: Scorer, step: Step = lambda done, total: None) -> Pairs:
     """Read and encode a file of pairs: .jsonl, .json, .csv or .parquet.
 
     Raises
@@ -86,7 +85,7 @@ def read(path: Path, scorer: Scorer) -> Pairs:
     if not good:
         raise DataError(f"{path}: none of {records.height:,} records is a graded pair; {EXPECTED}")
     left, right, grades, topics = zip(*good, strict=True)
-    vectors = _Vectors(scorer, [*left, *right])
+    vectors = _Vectors(scorer, [*left, *right], step)
     groups: dict[Side, int] = {}
     return Pairs(
         cosines(vectors.of(left), vectors.of(right)),
@@ -168,15 +167,11 @@ def _sides(records: pl.DataFrame, name: str, known: Mapping[str, int]) -> list[S
 class _Vectors:
     """Vectors of sides: texts encoded once, papers' from the store."""
 
-    def __init__(self, scorer: Scorer, sides: list[Side]) -> None:
+    def __init__(self, scorer: Scorer, sides: list[Side], step: Step) -> None:
         self._stored = scorer.pool.store.vectors(scorer.pool.encoder).array
         texts = list(dict.fromkeys(side for side in sides if not isinstance(side, int)))
         self._place = {text: i for i, text in enumerate(texts)}
-        self._encoded = np.empty((0, self._stored.shape[1]), np.float32)
-        if texts:
-            if scorer.encoder is None:
-                raise UsageError("pairs of texts need an encoder: give the Scorer one")
-            self._encoded = encode_texts(scorer.encoder, texts, scorer.cache).vectors
+        self._encoded = encode(scorer, texts, step) if texts else self._stored[:0]
 
     def of(self, sides: Sequence[Side]) -> NDArray[np.float32]:
         """(n, d)."""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 _WIDTH: Final = 460
-_HEIGHT: Final = 250
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 12, 36
+_HEIGHT: Final = 260
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 18, 36
+_NAME: Final = 15  # height of a line's name
 _COLOURS: Final = ("#2f6f9f", "#c2571a", "#4d8b3a", "#7b4fa3")
 _DASHES: Final = ("", "6 3", "2 3", "8 3 2 3")
 
@@ -43,17 +44,18 @@ def chart(
         low, high = min(low, mark), max(high, mark)
     high = high if high > low else low + 1
     top = max(y for _, y in points) or 1.0
+    roof = _TOP + _NAME * (len(lines) if len(lines) > 1 else 0)
 
     def place(x: float, y: float) -> tuple[float, float]:
         across = (x - low) / (high - low) * (_WIDTH - _LEFT - _RIGHT)
-        return _LEFT + across, _TOP + (1 - y / top) * (_HEIGHT - _TOP - _BOTTOM)
+        return _LEFT + across, roof + (1 - y / top) * (_HEIGHT - roof - _BOTTOM)
 
     drawn = [*_axes(place, low, high, top), _text(4, 10, what)]
     drawn.append(_text(_WIDTH - _RIGHT, _HEIGHT - 4, across, "end"))
     if mark is not None:
         x, y = place(mark, 0)
-        drawn.append(f'<path d="M{x:.1f} {_TOP}V{y:.1f}" stroke="#1c2733" stroke-dasharray="3 3"/>')
-        drawn.append(_text(x + 3, _TOP + 10, f"{mark:g}"))
+        drawn.append(f'<path d="M{x:.1f} {roof}V{y:.1f}" stroke="#1c2733" stroke-dasharray="3 3"/>')
+        drawn.append(_text(x + 3, roof + 10, f"{mark:g}"))
     for number, line in enumerate(lines):
         colour, dash = _COLOURS[number % len(_COLOURS)], _DASHES[number % len(_DASHES)]
         at = [place(x, y) for x, y in line.points]
@@ -69,7 +71,7 @@ def chart(
                 for (x, y), value in zip(at, line.points, strict=True)
             ]
         if len(lines) > 1:
-            y = _TOP + 12 + 15 * number
+            y = _TOP + 8 + _NAME * number
             drawn.append(f'<path d="M{_LEFT + 8} {y - 4}h22" stroke="{colour}" stroke-width="1.6" '
                          f'stroke-dasharray="{dash}"/>')  # fmt: skip
             drawn.append(_text(_LEFT + 35, y, line.name))

@@ -1,7 +1,7 @@
 """What is looked up in a pool to calibrate it: ideas, or papers that stand in for them."""
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hindsight_fast.encoding import encode_texts
-from hindsight_fast.errors import DataError, UsageError
+from hindsight_fast.calibration._search import Step, encode
+from hindsight_fast.errors import DataError
 from hindsight_fast.idea_text import IdeaText, idea_texts
 from hindsight_fast.ideas import IDEA_SCHEMA, ideas_frame, read_ideas
 from hindsight_fast.papers import dates, topics
@@ -19,17 +19,14 @@ from hindsight_fast.pool import Pool
 from hindsight_fast.scoring import Scorer
 from hindsight_fast.store import Store, topics_of
 
-LIMIT: Final = 5000
+LIMIT: Final = 2000
 """Ideas that are looked at unless told otherwise."""
 
 SEED: Final = 20230601
 
 _FEW_EARLIER = 50  # papers from before T: with fewer, those of the pool stand in
-_BATCH = 512  # ideas between two signs of progress
 _PIECE = 65_536  # rows read together
 _LIST = pl.List(pl.String())
-
-Step = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +83,6 @@ def of_ideas(scorer: Scorer, source: Path | pl.DataFrame, limit: int, step: Step
     DataError
         No idea can be scored.
     """
-    if scorer.encoder is None:
-        raise UsageError("ideas need an encoder: give the Scorer one, or let papers stand in")
     if isinstance(source, Path):
         frames: Iterable[pl.DataFrame] = read_ideas(source)
         name = source.name
@@ -98,13 +93,7 @@ def of_ideas(scorer: Scorer, source: Path | pl.DataFrame, limit: int, step: Step
     if not texts:
         raise DataError(f"{name}: none of {n_given:,} ideas can be scored (no or too little text)")
     pairs = [(one.head, one.body) for one in texts]
-    vectors = np.empty((len(pairs), scorer.pool.vectors.shape[1]), np.float32)
-    for start in range(0, len(pairs), _BATCH):
-        some = pairs[start : start + _BATCH]
-        vectors[start : start + len(some)] = encode_texts(
-            scorer.encoder, some, scorer.cache
-        ).vectors
-        step(start + len(some), len(pairs))
+    vectors = encode(scorer, pairs, step)
     names = sorted(topics_of(scorer.pool.store))
     words = f"{len(pairs):,} ideas of {name}"
     if n_given > limit:

@@ -90,7 +90,9 @@ def _loss(found: Calibration) -> Section:
     def row(name: str, share: Share) -> list[str]:
         return [name, f"{share.share:.4f}", _interval(share.low, share.high)]
 
-    if loss.index is None:
+    if loss.set_aside:
+        notes.append("the pool's index was made by somebody else, and is not opened (see --trust)")
+    elif loss.index is None:
         notes.append("the pool has no index: the exact scan loses nothing")
     else:
         index = loss.index
@@ -187,9 +189,9 @@ def _chance(found: Calibration) -> Section:
     for one in found.chance:
         if one.method == "earlier papers":
             notes.append(
-                f"now {_percent(one.at_theta)} match a paper from before T, and "
-                f"{_percent(found.match_rate)} one of the pool: a match rate that is no higher "
-                "than the first says nothing of foresight"
+                f"now {_percent(one.at_theta)} match one of {one.n_papers:,} papers from before T, "
+                f"and {_percent(found.match_rate)} one of the pool's {found.n_papers:,}: among as "
+                "many papers, a match rate no higher than the first is no sign of foresight"
             )
         elif one.method == "other topics" and one.n_papers < found.n_papers:
             notes.append(
@@ -304,6 +306,10 @@ def _sizes(found: Calibration) -> Section:
     return Section("sizes", "When the pool is smaller", notes, columns, rows, (0, 1, 2, 3, 4, 5))
 
 
+def _lower(mean: float, than: float) -> str:
+    return f" ({_percent(1 - mean / than)} lower)" if than else ""
+
+
 def _hubs(found: Calibration) -> Section:
     hubs = found.hubs
     rows = [
@@ -321,8 +327,8 @@ def _hubs(found: Calibration) -> Section:
         f"{_percent(hubs.share_of_matches)} of the {hubs.n_matches:,} matches, and are the best "
         f"paper of {_percent(hubs.share_of_best)} of the ideas that match",
         f"with any one paper left out (the next nearest takes its place, impact as it is) the mean "
-        f"score stays at or above {hubs.lowest.mean_without:.4f} of now {hubs.mean:.4f}; the paper "
-        f"is {hubs.lowest.title!r} ({hubs.lowest.paper_id}), best paper of "
-        f"{hubs.lowest.n_best:,} ideas",
+        f"score stays at or above {hubs.lowest.mean_without:.4f} of now {hubs.mean:.4f}"
+        f"{_lower(hubs.lowest.mean_without, hubs.mean)}; the paper is {hubs.lowest.title!r} "
+        f"({hubs.lowest.paper_id}), best paper of {hubs.lowest.n_best:,} ideas",
     ]
     return Section("hubs", "Papers that much hangs on", notes, columns, rows, (0, 1, 2, 3), (4,))

@@ -16,6 +16,7 @@ from hindsight_fast.cli.score import (
     PoolPath,
     StorePath,
     Theta,
+    Trust,
     open_scorer,
 )
 
@@ -43,11 +44,12 @@ def calibrate(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", help="At most N ideas, drawn at random; default: 5000.", min=1),
+        typer.Option("--limit", help="At most N ideas, drawn at random; default: 2000.", min=1),
     ] = None,
     theta: Theta = None,
     k: K = None,
     store: StorePath = None,
+    trust: Trust = False,
     encoder: Encoder = None,
     device: Device = "auto",
     precision: Precision = "auto",
@@ -69,7 +71,7 @@ def calibrate(
     if out is not None and out.exists() and not overwrite:
         raise UsageError(f"{out} is there already; give --overwrite to replace it")
     how = Opening(encoder, device, precision, gpu_mem, threads, allow or [], cache)
-    scorer = open_scorer(pool, store, how, k=k, theta=theta, search="exact")
+    scorer = open_scorer(pool, store, how, k=k, theta=theta, search="exact", trust=trust)
     with console.progress("calibrating", "done") as advance:
         found = calibration.calibrate(
             scorer,
