@@ -74,6 +74,8 @@ def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
             f"{close:,} ideas have one of their K nearest papers within {CLOSE:g} of theta: on "
             "another kind of machine they may match otherwise"
         )
+    if facts["scan_note"]:
+        lines.append(facts["scan_note"])
     lines += _notes_on_precision(facts) + notes_on_published(facts["published"])
     return lines + _notes_on_cache(facts["cache"])
 

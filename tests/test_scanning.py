@@ -1,17 +1,19 @@
 """The exact scan on a GPU: the same tables as on the CPU, and what becomes of trouble."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from command_line import run
 from cuda_stand_in import StandIn, install
-from hindsight_fast import Scorer
+from hindsight_fast import Scorer, runs
 from hindsight_fast.encoders import load_encoder
 from hindsight_fast.errors import EncoderError, UsageError
 from hindsight_fast.pool import build_pool
 from hindsight_models import ModelError, cuda, nearest
-from scoring_world import World, make_world
+from scoring_world import World, made_up_ideas, make_world
 from test_kernels_match import F32, unit
 
 
@@ -125,3 +127,54 @@ def test_a_gpu_that_goes_wrong_stops_the_work(world: World, gpu: StandIn) -> Non
     gpu.shift = 0.1
     with pytest.raises(EncoderError, match="computes other products than the CPU"):
         scorer.score_vectors(ideas_of(world))
+
+
+@pytest.fixture
+def ideas(tmp_path: Path) -> Path:
+    path = tmp_path / "ideas.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in made_up_ideas(80)))
+    return path
+
+
+def test_the_summary_says_where_the_scan_ran(
+    world: World, gpu: StandIn, ideas: Path, tmp_path: Path
+) -> None:
+    told = dict[str, str]()
+    for device in ("cuda", "cpu"):
+        command = (
+            f"score {ideas} --pool {world.pool.path} --out {device}.parquet --search exact "
+            f"--device cpu --scan-device {device} --json"
+        )
+        done = run(world.folder, tmp_path, command)
+        assert done.returncode == 0, done.stderr
+        told[device] = json.loads(done.stdout)["scan_device"]
+    assert told == {"cuda": "cuda:0", "cpu": "cpu"}
+    tables = [(tmp_path / f"{device}.parquet").read_bytes() for device in told]
+    assert tables[0] == tables[1]
+
+
+def test_the_summary_says_why_the_gpu_did_not_scan(
+    world: World, gpu: StandIn, ideas: Path, tmp_path: Path
+) -> None:
+    encoder = load_encoder(world.encoder.folder, device="cuda")
+    scorer = Scorer(world.pool, encoder, search="exact", scan_memory=1000)
+    summary = runs.score_file(scorer, ideas, tmp_path / "s.parquet")
+    assert (summary["device"], summary["scan_device"]) == ("cuda:0", "cpu")
+    assert any("scanned on the CPU, not on cuda:0" in note for note in summary["notes"])
+
+
+@pytest.mark.parametrize(("device", "code", "says"), [("gpu", 2, "'gpu'"), ("cuda", 4, "driver")])
+def test_a_scan_device_that_can_not_be_had_is_refused_at_once(
+    world: World,
+    ideas: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    device: str,
+    code: int,
+    says: str,
+) -> None:
+    monkeypatch.setattr(cuda, "_DRIVER", "libno-such-driver.so.1")
+    command = f"score {ideas} --pool {world.pool.path} --out s.parquet --scan-device {device}"
+    done = run(world.folder, tmp_path, command)
+    assert done.returncode == code and says in done.stderr, done.stderr
+    assert not (tmp_path / "s.parquet").exists()

@@ -20,6 +20,14 @@ Search = Annotated[
     str,
     typer.Option("--search", help="auto, exact, or index (where the pool has one)."),
 ]
+ScanDevice = Annotated[
+    str,
+    typer.Option(
+        "--scan-device",
+        help="Where all papers are looked at: cpu, cuda, cuda:1, or auto: the GPU that encodes. "
+        "The scores are the same.",
+    ),
+]
 Theta = Annotated[
     float | None, typer.Option("--theta", help="Similarity of a match; default: the pool's.")
 ]
@@ -70,6 +78,7 @@ def score(
         Path | None, typer.Option("--matches", help="Also the K nearest papers of each idea.")
     ] = None,
     search: Search = "auto",
+    scan_device: ScanDevice = "auto",
     recall: Annotated[
         float,
         typer.Option(
@@ -108,7 +117,9 @@ def score(
 
     runs.check_targets(ideas, out, matches)
     how = Opening(encoder, device, precision, gpu_mem, threads, allow or [], cache)
-    scorer = open_scorer(pool, store, how, k=k, theta=theta, search=search, trust=trust)
+    scorer = open_scorer(
+        pool, store, how, k=k, theta=theta, search=search, scan_device=scan_device, trust=trust
+    )
     with (
         console.progress("scoring", "ideas") as advance,
         console.files_of([ideas]) as files,
@@ -194,6 +205,7 @@ def open_scorer(
     k: int | None,
     theta: float | None,
     search: str,
+    scan_device: str = "auto",
     trust: bool = False,
 ) -> "Scorer":
     """Pool, cache and encoder, opened and checked against each other."""
@@ -215,6 +227,7 @@ def open_scorer(
         threads=how.threads,
         cache=cache,
         allow=how.allow,
+        scan_device=scan_device,
     )
 
 

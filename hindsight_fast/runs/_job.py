@@ -156,10 +156,12 @@ def _differs(before: os.stat_result, after: os.stat_result) -> bool:
 
 
 def _conditions(scorer: Scorer, settled: Settled, tally: Tally) -> dict[str, Any]:
-    """Device, precision, published vectors and how an index was searched."""
+    """Devices, precision, published vectors and how an index was searched."""
     encoder, choice = scorer.encoder, settled.choice
     return {
         "device": None if encoder is None else encoder.device,
+        "scan_device": scorer.exact_scan.device,
+        "scan_note": scorer.exact_scan.note,
         "precision": {
             "ideas": None if encoder is None else encoder.precision,
             "papers": scorer.pool.precision,
