@@ -34,7 +34,8 @@ CHILD = """
 import sys
 from pathlib import Path
 from benchmarks.journal import score
-score(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4] == "matches")
+place, n, search, matches, recall = sys.argv[1:]
+score(Path(place), int(n), search, matches == "matches", float(recall))
 """
 
 
@@ -76,6 +77,7 @@ def main() -> None:
     parser.add_argument("--exact", type=int, nargs="*", default=[4096])
     parser.add_argument("--index", type=int, nargs="*", default=[65_536])
     parser.add_argument("--matches", action="store_true")
+    parser.add_argument("--recall", type=float, default=0, help="0: as the index is set")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -85,23 +87,24 @@ def main() -> None:
         np.save(place / "ideas.npy", made.ideas)
         del made
         wanted = [("exact", n) for n in arguments.exact] + [("index", n) for n in arguments.index]
-        rows = [row(place, search, n, arguments.matches) for search, n in wanted]
+        rows = [row(place, search, n, arguments.matches, arguments.recall) for search, n in wanted]
     facts = machine("numpy", "numba", "polars", "usearch")
     print(f"{arguments.papers:,} papers; {facts['processor']}, load {facts['load_average_before']}")
     print(table(rows))
     write_json(arguments.json, {"machine": facts, "papers": arguments.papers, "runs": rows})
 
 
-def row(place: Path, search: str, n: int, with_matches: bool) -> dict[str, Any]:
+def row(place: Path, search: str, n: int, with_matches: bool, recall: float) -> dict[str, Any]:
     """Seconds of a run by stage, and the share of what is on top of search and match."""
     write_ideas(place / "ideas.jsonl", n)
-    command = [sys.executable, "-c", CHILD, place, n, search, "matches" if with_matches else ""]
+    command = [sys.executable, "-c", CHILD, place, n, search]
+    command += ["matches" if with_matches else "", recall]
     done = subprocess.run([*map(str, command)], check=True, stdout=subprocess.PIPE, text=True)
     found = json.loads(done.stdout)
     seconds = found["seconds"]
     search_s = seconds["search"] + seconds["match"]
     return {
-        "search": search,
+        "search by": found["signature"].partition(" search=")[2].split()[0],
         "ideas": n,
         "ideas/s": n / search_s,
         **{name: seconds.get(name, 0.0) for name in ("search", "match", *ON_TOP, "read", "text")},
@@ -120,7 +123,7 @@ def write_ideas(path: Path, n: int) -> None:
             file.write(json.dumps({**idea, "method": method}) + "\n")
 
 
-def score(place: Path, n: int, search: str, with_matches: bool) -> None:
+def score(place: Path, n: int, search: str, with_matches: bool, recall: float) -> None:
     """Score the ideas, and print what that took."""
     from benchmarks.peak import Peak
     from hindsight_fast import Pool, Scorer, runs
@@ -131,9 +134,14 @@ def score(place: Path, n: int, search: str, with_matches: bool) -> None:
     matches = place / f"matches-{search}-{n}.parquet" if with_matches else None
     with Peak() as peak:
         done = runs.score_file(
-            scorer, place / "ideas.jsonl", place / f"{search}-{n}.parquet", matches=matches
+            scorer,
+            place / "ideas.jsonl",
+            place / f"{search}-{n}.parquet",
+            matches=matches,
+            recall=recall or None,
         )
-    print(json.dumps({"seconds": done["seconds"], "private_MiB": peak.private_MiB}))
+    found = {"seconds": done["seconds"], "private_MiB": peak.private_MiB}
+    print(json.dumps({**found, "signature": done["signature"]}))
 
 
 if __name__ == "__main__":

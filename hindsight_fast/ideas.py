@@ -6,7 +6,7 @@ A file's `date` is no knowledge date: it says when an idea was written down, not
 """
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date
 from itertools import islice
@@ -147,9 +147,10 @@ def count_ideas(path: Path, limit: int | None = None) -> int:
     return sum(1 for _ in islice(_records(path), limit))
 
 
-def ideas_at(path: Path, places: Container[int]) -> pl.DataFrame:
-    """The ideas at some places of a file, from 0 on, in file order."""
-    wanted = (one for one in enumerate(_records(path)) if one[0] in places)
+def ideas_at(path: Path, places: Collection[int]) -> pl.DataFrame:
+    """The ideas at some places of a file, from 0 on, in file order; no more of it is read."""
+    records = islice(_records(path), max(places, default=-1) + 1)
+    wanted = (one for one in enumerate(records) if one[0] in places)
     return _frame([_row(record.content(), place) for place, record in wanted])
 
 

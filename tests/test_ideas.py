@@ -13,7 +13,9 @@ from hindsight_fast.ideas import (
     IDEA_SCHEMA,
     Idea,
     _row,  # pyright: ignore[reportPrivateUsage]
+    count_ideas,
     find_idea,
+    ideas_at,
     ideas_frame,
     read_ideas,
 )
@@ -158,3 +160,36 @@ def test_a_record_nested_too_deeply_is_unreadable() -> None:
     table = ideas_frame(pl.DataFrame({"text": ["a"]}))
     assert table["status"].to_list() == ["ok"]
     assert _row({"text": "t", "steps": deep}, 3)["status"] == "unreadable"
+
+
+@pytest.mark.parametrize("form", ["jsonl", "jsonl.gz", "json", "csv", "parquet"])
+def test_ideas_are_counted_left_out_and_picked_by_place(tmp_path: Path, form: str) -> None:
+    records = [{"id": f"i{i}", "text": f"The text of idea\n\n{i}, that ends"} for i in range(23)]
+    path, frame = tmp_path / f"ideas.{form}", pl.DataFrame(records)
+    if form == "parquet":
+        frame.write_parquet(path)
+    elif form == "csv":
+        frame.write_csv(path)
+    elif form == "json":
+        path.write_text(json.dumps(records))
+    else:
+        text = "\n\n".join(json.dumps(one) for one in records).encode()  # empty lines are none
+        path.write_bytes(gzip.compress(text) if form.endswith("gz") else text)
+    assert count_ideas(path) == 23 and count_ideas(path, 7) == 7 and count_ideas(path, 99) == 23
+    whole = read(path)
+    assert ideas_at(path, {20, 3, 21}).equals(whole[[3, 20, 21]])
+    assert ideas_at(path, ()).equals(whole.clear())
+    parts = list(read_ideas(path, batch=5, limit=18, skip={0, 2}))
+    assert [part.height for part in parts] == [5, 3]
+    assert pl.concat(parts).equals(pl.concat([whole[5:10], whole[15:18]]))
+
+
+def test_an_idea_without_a_name_is_named_by_its_place_whatever_is_left_out(tmp_path: Path) -> None:
+    path = lines(tmp_path / "i.jsonl", *({"text": f"idea {i}"} for i in range(9)), "{broken")
+    assert list(read_ideas(path, batch=3, skip={0, 1}))[0]["idea_id"].to_list() == [
+        "#7",
+        "#8",
+        "#9",
+    ]
+    assert ideas_at(path, {4, 9})["status"].to_list() == ["ok", "unreadable"]
+    assert ideas_at(path, {4, 9})["idea_id"].to_list() == ["#5", "#10"]
