@@ -1,6 +1,7 @@
 #!/bin/sh
 # Every check that needs a GPU, in one go and within ten minutes: the tests marked gpu, then the
-# table of benchmarks/gpu.py. Nothing is fetched. Results: $OUT, or bench-out where it is not set.
+# tables of benchmarks/gpu.py and gpu_scan.py. Nothing is fetched. Results: $OUT, or bench-out
+# where it is not set.
 #
 #     sh benchmarks/gpu.sh            with .venv made by: make setup test EXTRA=gpu
 #     PYTHON=python3 sh benchmarks/gpu.sh        with another environment
@@ -27,13 +28,18 @@ except ModelError as error:
 END
 mkdir -p "$out"
 
-# Both are done, whatever the first says: GPU time is dear.
+# All are done, whatever the first says: GPU time is dear.
 tests=0
 timeout 330 "$python" -m pytest -m gpu tests/test_gpu.py -v -p no:cacheprovider \
     --durations=0 --junitxml="$out/gpu-tests.xml" || tests=$?
 table=0
-left=$((590 - $(date +%s) + began))
+left=$((490 - $(date +%s) + began))
 timeout "$left" "$python" -m benchmarks.gpu --seconds "${SECONDS_PER_ROW:-5}" \
     --json "$out/gpu.json" || table=$?
-echo "gpu.sh: tests exit $tests, table exit $table, $(($(date +%s) - began)) s; see $out"
-[ "$tests" -eq 0 ] && [ "$table" -eq 0 ]
+scan=0
+left=$((590 - $(date +%s) + began))
+timeout "$left" "$python" -m benchmarks.gpu_scan --papers "${PAPERS:-300000}" --seconds 1 \
+    --json "$out/gpu-scan.json" || scan=$?
+echo "gpu.sh: tests exit $tests, table exit $table, scan exit $scan," \
+    "$(($(date +%s) - began)) s; see $out"
+[ "$tests" -eq 0 ] && [ "$table" -eq 0 ] && [ "$scan" -eq 0 ]

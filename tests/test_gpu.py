@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.gpu import memory_used_mb, random_model, random_texts
-from hindsight_models import Card, Encoded, ModelError, load
+from hindsight_kernels import match, scan
+from hindsight_models import Card, Encoded, ModelError, Nearest, load, nearest
 from hindsight_models.batches import CUDA_TOKENS
-from hindsight_models.cuda import device_count
+from hindsight_models.cuda import device_count, free_memory
 from hindsight_models.session import CudaSession
 from overflowing import overflowing_model
 
@@ -168,3 +169,89 @@ def _process(folder: Path, device: str, **environment: str) -> "subprocess.Compl
         check=False,
         timeout=120,
     )
+
+
+# The exact scan -----------------------------------------------------------------------------------
+
+
+def papers_near_their_mean(n: int, d: int, seed: int = 0) -> NDArray[np.float32]:
+    """Unit vectors as encoders give them, every third with a copy."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, d), np.float32) * np.float32(0.3) + 1
+    rows[2::3] = rows[1::3][: len(rows[2::3])]
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
+
+
+@pytest.mark.parametrize("d", [64, 384, 768, 1024])
+@pytest.mark.parametrize("n", [50, 5000, 200_000])
+def test_the_scan_finds_what_the_cpu_finds(n: int, d: int) -> None:
+    papers, queries = papers_near_their_mean(n, d), papers_near_their_mean(1500, d, 1)
+    impact = np.where(np.arange(n) % 5 == 0, -1, 1).astype(np.float32)
+    near = Nearest(papers, impact >= 0)
+    assert near.n_resident == near.n_blocks
+    for count, k in ((1500, 20), (1, 20), (3, 1), (200, 100)):
+        some = queries[:count]
+        rows, complete = near.nominate(some, k)
+        assert complete.mean() > 0.99
+        candidates = scan(some, papers, impact, k, threads=8)
+        right, found = (
+            match(some[complete], papers, impact, each[complete], k, 0.9, threads=8)
+            for each in (candidates, rows)
+        )
+        for one, other in zip(right, found, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_scan_in_little_memory_takes_no_more() -> None:
+    papers, queries = papers_near_their_mean(300_000, 768), papers_near_their_mean(64, 768, 1)
+    eligible, free = np.ones(300_000, bool), free_memory(0)
+    near = Nearest(papers, eligible, memory=600_000_000)
+    assert near.n_resident < near.n_blocks
+    found = near.nominate(queries, 20)
+    assert free - free_memory(0) < 600_000_000 + (1 << 30), "an arena grows by at most 1 GiB"
+    whole = Nearest(papers, eligible).nominate(queries, 20)
+    for one, other in zip(whole, found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_scan_with_too_little_memory_is_a_sentence() -> None:
+    with pytest.raises(ModelError, match="too few to scan vectors of 768 numbers"):
+        Nearest(papers_near_their_mean(5000, 768), np.ones(5000, bool), memory=1_000_000)
+
+
+def test_products_that_do_not_fit_are_of_fewer_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tight(_n: int, _d: int, _memory: int) -> tuple[int, int, int]:
+        return 16_384, 1, 8_000_000
+
+    monkeypatch.setattr(nearest, "_plan", tight)
+    papers, queries = papers_near_their_mean(20_000, 64), papers_near_their_mean(3000, 64, 1)
+    near = Nearest(papers, np.ones(20_000, bool))
+    rows, complete = near.nominate(queries, 5)
+    assert complete.mean() > 0.99 and len(rows) == 3000
+    assert near._queries < nearest.QUERIES  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_scan_by_several_threads(folder: Path) -> None:
+    papers, queries = papers_near_their_mean(50_000, 256), papers_near_their_mean(300, 256, 1)
+    near, encoder = Nearest(papers, np.ones(50_000, bool)), load(folder, device="cuda:0")
+    alone = near.nominate(queries, 20)
+    with ThreadPoolExecutor(6) as pool:
+        encoding = [pool.submit(encoder.encode, PAIRS) for _ in range(4)]
+        for found in pool.map(near.nominate, [queries] * 8, [20] * 8):
+            np.testing.assert_array_equal(found.complete, alone.complete)
+            np.testing.assert_array_equal(found.rows, alone.rows)
+        assert all(np.isfinite(each.result()).all() for each in encoding)
+
+
+def test_a_scan_after_a_fork_is_refused() -> None:
+    near = Nearest(papers_near_their_mean(500, 64), np.ones(500, bool))
+    child = os.fork()
+    if child == 0:
+        try:
+            near.nominate(papers_near_their_mean(3, 64), 5)
+        except ModelError as error:
+            os._exit(0 if "spawn" in str(error) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

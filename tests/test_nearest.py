@@ -29,7 +29,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nearest, "_BLOCK", 256)
+    monkeypatch.setattr(nearest, "BLOCK", 256)
     monkeypatch.setattr(nearest, "_LEAST_BLOCK", 16)
 
 
@@ -69,8 +69,8 @@ def test_all_that_count_are_nominated(
 ) -> None:
     queries, papers, impact = arrays(seed, n, n_papers, d, odd)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nearest, "_BLOCK", block)
-        patch.setattr(nearest, "_QUERIES", at_once)
+        patch.setattr(nearest, "BLOCK", block)
+        patch.setattr(nearest, "QUERIES", at_once)
         assert_exact(Nearest(papers, impact >= 0, "cpu"), queries, papers, impact, k)
 
 
@@ -85,7 +85,7 @@ def near_mean(rng: np.random.Generator, n: int, d: int) -> F32:
 def test_vectors_as_they_are_leave_nothing_to_the_cpu(
     d: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nearest, "_BLOCK", 1500)
+    monkeypatch.setattr(nearest, "BLOCK", 1500)
     rng = np.random.default_rng(1)
     papers, queries = near_mean(rng, 5000, d), near_mean(rng, 40, d)
     impact = rng.choice(np.array([-1, 0, 1], np.float32), 5000)
@@ -122,7 +122,7 @@ def test_norms_beyond_the_bound_are_left_to_the_scan_that_refuses_them(size: flo
 
 
 def test_papers_are_read_where_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nearest, "_BLOCK", 1024)
+    monkeypatch.setattr(nearest, "BLOCK", 1024)
     rng = np.random.default_rng(3)
     np.save(tmp_path / "papers.npy", unit(rng, 30_000, 128))
     papers = np.load(tmp_path / "papers.npy", mmap_mode="r")

@@ -25,7 +25,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """One GPU, with blocks that suit a test."""
-    monkeypatch.setattr(nearest, "_BLOCK", 16)
+    monkeypatch.setattr(nearest, "BLOCK", 16)
     return install(monkeypatch)
 
 

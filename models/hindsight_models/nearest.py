@@ -31,11 +31,15 @@ from hindsight_models.session import ArraySession
 F32 = NDArray[np.float32]
 Arrays = dict[str, NDArray[Any]]
 
+BLOCK = 65_536
+"""Papers per product."""
+
+QUERIES = 1024
+"""Queries per product, at most."""
+
 _OPSET, _IR_VERSION = 20, 10  # as the encoder's graphs
 _DEVICE = re.compile(r"cpu|cuda(?::(\d{1,3}))?")
-_BLOCK = 65_536  # papers per product
 _LEAST_BLOCK = 1024
-_QUERIES = 1024  # per product
 _NARROWEST, _WIDEST = 32, 512  # c; up to 32 onnxruntime's TopK is fastest
 _WIDER = 4  # times c, for what was not certain
 _LARGEST = 1e15  # product of norms up to which no float32 sum overflows, as in the CPU's scan
@@ -95,10 +99,10 @@ class Nearest:
         self._vectors, self._pid = vectors, os.getpid()
         self._rows, self._longest = _usable(vectors, eligible)
         self._relative, self._absolute = error_bound(vectors.shape[1])
-        self._queries, self._working = _QUERIES, threading.Lock()
+        self._queries, self._working = QUERIES, threading.Lock()
         self._resident: list[Any] = []
         if number is None:
-            self._block, self._session = _BLOCK, ArraySession(_graph(), None)
+            self._block, self._session = BLOCK, ArraySession(_graph(), None)
             _prove(self._session, vectors.shape[1], self.device)
         else:
             self._lay_out(number, cuda.free_memory(number) // 2 if memory is None else memory)
@@ -364,9 +368,9 @@ def _taken(vectors: F32, rows: NDArray[np.int32]) -> F32:
 
 def _plan(n: int, d: int, memory: int) -> tuple[int, int, int]:
     """Papers of a block, how many blocks may stay on the device, bytes that are left for runs."""
-    block = _BLOCK
+    block = BLOCK
     # Of runs: one block that comes and goes, and products, with half as much again for the TopK.
-    while (needed := block * (4 * d + 6 * _QUERIES)) > memory:
+    while (needed := block * (4 * d + 6 * QUERIES)) > memory:
         block //= 2
         if block < _LEAST_BLOCK:
             raise ModelError(
