@@ -186,10 +186,7 @@ def test_ideas_are_counted_left_out_and_picked_by_place(tmp_path: Path, form: st
 
 def test_an_idea_without_a_name_is_named_by_its_place_whatever_is_left_out(tmp_path: Path) -> None:
     path = lines(tmp_path / "i.jsonl", *({"text": f"idea {i}"} for i in range(9)), "{broken")
-    assert list(read_ideas(path, batch=3, skip={0, 1}))[0]["idea_id"].to_list() == [
-        "#7",
-        "#8",
-        "#9",
-    ]
+    named = [frame["idea_id"].to_list() for frame in read_ideas(path, batch=3, skip={0, 1})]
+    assert named == [["#7", "#8", "#9"], ["#10"]]
     assert ideas_at(path, {4, 9})["status"].to_list() == ["ok", "unreadable"]
     assert ideas_at(path, {4, 9})["idea_id"].to_list() == ["#5", "#10"]
