@@ -19,6 +19,7 @@ from hindsight_fast.calibration import Calibration, _grid, _hubs, _size, calibra
 from hindsight_fast.calibration._loss import nearest_codes
 from hindsight_fast.calibration._sample import of_ideas, of_papers
 from hindsight_fast.calibration._search import Near, nearest_of_pool
+from hindsight_fast.candidates import Choice
 from hindsight_fast.encoding import embed_store
 from hindsight_fast.errors import DataError, UsageError
 from hindsight_fast.ideas import ideas_frame
@@ -123,6 +124,25 @@ def test_what_the_index_loses(world: World, found: Calibration) -> None:
     near = scorer.score(made())
     own = Scorer(world.pool, world.encoder, theta=float(near["nearest_similarity"][3]))
     assert calibrate(own, made()).loss.close.share >= 1 / 40
+
+
+def test_a_graph_that_is_hardly_searched_loses_papers_that_codes_find(world: World) -> None:
+    scorer = scorer_of(world)
+    scorer.candidates = Choice(5, 1, None, None, None, None, 0, 0.9, False)
+    index = calibrate(scorer, made()).loss.index
+    assert index is not None and (index.count, index.expansion) == (5, 1)
+    assert index.graph.share < 1 and index.index.share < index.codes.share
+    assert index.matches is not None and index.matches.share < 1
+
+
+def test_impact_that_is_not_made_again_to_the_bit_is_told_of(world: World) -> None:
+    from hindsight_fast.calibration import sections
+
+    pool = Pool.open(world.folder / "pool")
+    pool.impact = pool.impact * np.float32(0.999)
+    found = calibrate(Scorer(pool), limit=9)
+    assert not found.sensitivity.exact
+    assert any("not the pool's to the bit" in note for s in sections(found) for note in s.notes)
 
 
 def test_a_precision_moves_ideas_next_to_theta(world: World) -> None:

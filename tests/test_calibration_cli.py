@@ -62,14 +62,25 @@ def test_json(world: World) -> None:
         ("--k 0", 2, "k = 0"),
         ("--theta 2", 2, "theta = 2"),
         ("--limit 0", 2, "--limit"),
+        ("--ideas ideas.jsonl --out ideas.jsonl --overwrite", 2, "is what is to be read"),
+        ("--out store --overwrite", 2, "is a folder"),
+        ("--out ideas.jsonl/page.html", 5, "could not write"),
     ],
 )
 def test_what_is_refused(world: World, options: str, code: int, words: str) -> None:
     (world.folder / "nothing.jsonl").write_text('{"text": "short"}\n')
-    done = run(world.folder, world.folder, f"calibrate --pool pool {options} --out new.html")
+    done = run(world.folder, world.folder, f"calibrate --pool pool --out new.html {options}")
     assert done.returncode == code, done.stderr
     assert words in done.stderr and not done.stdout and "Traceback" not in done.stderr
     assert not (world.folder / "new.html").exists()
+
+
+def test_ideas_from_standard_input(world: World) -> None:
+    ideas = (world.folder / "ideas.jsonl").read_text()
+    command = "calibrate --pool pool --json --ideas"
+    named = json.loads(run(world.folder, world.folder, f"{command} ideas.jsonl").stdout)
+    piped = json.loads(run(world.folder, world.folder, f"{command} -", input=ideas).stdout)
+    assert piped | {"ideas": named["ideas"]} == named and "stdin" in piped["ideas"]
 
 
 def test_an_index_that_is_trusted_is_measured(world: World, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """How far scores on a pool can be believed: calibrate."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +26,9 @@ def calibrate(
     pool: PoolPath,
     ideas: Annotated[
         Path | None,
-        typer.Option("--ideas", help="Ideas to look up; default: papers from before T."),
+        typer.Option(
+            "--ideas", help="Ideas to look up; - is stdin; default: papers from before T."
+        ),
     ] = None,
     pairs: Annotated[
         Path | None,
@@ -65,25 +68,27 @@ def calibrate(
     Example: hindsight-fast calibrate --pool pool --ideas ideas.jsonl --out calibration.html
     """
     from hindsight_fast import calibration
-    from hindsight_fast.errors import UsageError
-    from hindsight_fast.storage import publish_file
+    from hindsight_fast.storage import publish_file, storage_errors
 
-    if out is not None and out.exists() and not overwrite:
-        raise UsageError(f"{out} is there already; give --overwrite to replace it")
+    _check_target(out, [pool, ideas, pairs], overwrite)
     how = Opening(encoder, device, precision, gpu_mem, threads, allow or [], cache)
     scorer = open_scorer(pool, store, how, k=k, theta=theta, search="exact", trust=trust)
-    with console.progress("calibrating", "done") as advance:
-        found = calibration.calibrate(
-            scorer,
-            ideas,
-            pairs=pairs,
-            related=related,
-            limit=calibration.LIMIT if limit is None else limit,
-            progress=advance,
-        )
-    if out is not None:
-        with publish_file(out) as staging:
-            staging.write_text(calibration.page(found), encoding="utf-8")
+    with ExitStack() as stack:
+        # Begun before the work, so that a place which can't be written to is told of first.
+        page = None if out is None else stack.enter_context(publish_file(out))
+        files = stack.enter_context(console.files_of([] if ideas is None else [ideas]))
+        with console.progress("calibrating", "done") as advance:
+            found = calibration.calibrate(
+                scorer,
+                next(iter(files), None),
+                pairs=pairs,
+                related=related,
+                limit=calibration.LIMIT if limit is None else limit,
+                progress=advance,
+            )
+        if page is not None:
+            with storage_errors(f"write {out}"):
+                page.write_text(calibration.page(found), encoding="utf-8")
     if not as_json:
         for part in calibration.sections(found):
             if part.columns:
@@ -95,3 +100,16 @@ def calibrate(
         typer.echo(f"\n{found.signature}")
     wrote = "" if out is None else f"; wrote {out}"
     console.finish(as_json, found.facts(), calibration.summary(found) + wrote)
+
+
+def _check_target(out: Path | None, sources: list[Path | None], overwrite: bool) -> None:
+    from hindsight_fast.errors import UsageError
+
+    if out is None:
+        return
+    if any(source is not None and source.resolve() == out.resolve() for source in sources):
+        raise UsageError(f"--out {out} is what is to be read; choose another place for the page")
+    if out.is_dir():
+        raise UsageError(f"{out} is a folder; a file was expected for the page")
+    if out.exists() and not overwrite:
+        raise UsageError(f"{out} is there already; give --overwrite to replace it")
