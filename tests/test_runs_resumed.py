@@ -126,6 +126,14 @@ def tables(folder: Path) -> dict[str, bytes]:
     }
 
 
+def not_again(*_: object) -> None:
+    pytest.fail("it was found before")
+
+
+def half(*_: object) -> float:
+    return 0.5
+
+
 def told(summary: dict[str, Any]) -> dict[str, Any]:
     """What a summary says but for times, and for what became of earlier work."""
     left_out = {"seconds", "written", "resumed", "parts_lost", "n_nominated"}
@@ -337,7 +345,7 @@ def test_how_an_index_is_searched_is_chosen_once(
             recall=0.99,
             progress=stop_after(20),
         )
-    monkeypatch.setattr(_settled, "choose", lambda *_: pytest.fail("it was chosen before"))
+    monkeypatch.setattr(_settled, "choose", not_again)
     scorer, lines = Scorer(world.pool, encoder, search="index"), list[str]()
     with pytest.raises(UsageError, match=r"\(recall: 0.99, now 0.9\)"):
         score(scorer, ideas, tmp_path / "s", recall=0.9)
@@ -350,7 +358,7 @@ def test_a_recall_that_is_not_reached_is_noted(
     world: World, encoder: Watched, ideas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_settled, "FEWEST", N)
-    monkeypatch.setattr("hindsight_fast.candidates.recall", lambda *_: 0.5)
+    monkeypatch.setattr("hindsight_fast.candidates.recall", half)
     done = score(Scorer(world.pool, encoder, search="index"), ideas, tmp_path)
     assert not done["candidates"]["reached"]
     (note,) = [one for one in done["notes"] if "--search exact misses none" in one]
@@ -367,7 +375,7 @@ def test_what_a_precision_costs_is_measured_once(
     quiet = score(Scorer(world.pool, coarse, theta=theta), ideas, tmp_path / "q")
     assert quiet["precision"]["costs"] and quiet["precision"]["near_theta"]["any_of_k"]
     stopped(Scorer(world.pool, coarse, theta=theta), ideas, tmp_path / "s")
-    monkeypatch.setattr(_settled, "measure", lambda *_: pytest.fail("it was measured before"))
+    monkeypatch.setattr(_settled, "measure", not_again)
     again = score(Scorer(world.pool, coarse, theta=theta), ideas, tmp_path / "s")
     assert told(again) == told(quiet)
 

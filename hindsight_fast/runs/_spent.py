@@ -1,7 +1,6 @@
 """What a run took, added up over all processes that had a part in it."""
 
 import time
-from collections import Counter
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -10,7 +9,19 @@ from typing import Any
 from hindsight_fast.encoding import CacheUse
 from hindsight_fast.scoring import Scorer
 
-_STAGES = ("read", "text", "encode", "search", "match", "table", "count", "journal")
+_STAGES: tuple[str, ...] = (
+    "read", "text", "encode", "search", "match", "table", "count", "journal",
+)  # fmt: skip
+    "read",
+    "text",
+    "encode",
+    "search",
+    "match",
+    "table",
+    "count",
+    "journal",
+)
+_SECONDS = "s "
 
 
 class Spent:
@@ -24,7 +35,7 @@ class Spent:
         scorer.seconds, scorer.n_nominated = dict.fromkeys(_STAGES, 0.0), 0
         if scorer.cache is not None:
             scorer.cache.use = CacheUse()
-        self._earlier, self._noted = Counter[str](), Counter[str]()
+        self._earlier, self._noted = dict[str, float](), dict[str, float]()
 
     @contextmanager
     def on(self, stage: str) -> Generator[None]:
@@ -39,36 +50,37 @@ class Spent:
     def news(self) -> dict[str, float]:
         """What was spent since the last call, for a journal."""
         now = self._own()
-        news = {name: value - self._noted[name] for name, value in now.items()}
+        news = {name: value - self._noted.get(name, 0) for name, value in now.items()}
         self._noted = now
         return {name: round(value, 6) for name, value in news.items() if value}
 
     def take(self, news: Mapping[str, float]) -> None:
         """Add what an earlier process noted."""
-        for name, value in news.items():
-            self._earlier[name] += value  # type: ignore[assignment]
+        _add(self._earlier, news)
 
     def facts(self) -> dict[str, Any]:
         """All of it, for the manifest."""
-        all_of_it = self._own()
-        for name, value in self._earlier.items():
-            all_of_it[name] += value
-        cache = self._scorer.cache
-        counted = {name: int(n) for name, n in all_of_it.items() if not name.startswith("s ")}
+        in_all, cache = self._own(), self._scorer.cache
+        _add(in_all, self._earlier)
+        use = {name: int(in_all.get(name, 0)) for name in asdict(CacheUse())}
         return {
-            "n_nominated": counted.pop("nominated"),
-            "cache": None if cache is None else {**cache.facts(), **counted},
+            "n_nominated": int(in_all["nominated"]),
+            "cache": None if cache is None else {**cache.facts(), **use},
             "seconds": {
-                name[2:]: round(value, 4) for name, value in all_of_it.items() if name[:2] == "s "
+                name.removeprefix(_SECONDS): round(value, 4)
+                for name, value in in_all.items()
+                if name.startswith(_SECONDS)
             },
         }
 
-    def _own(self) -> Counter[str]:
-        own = Counter[str]()
-        for stage, seconds in self._scorer.seconds.items():
-            own[f"s {stage}"] = seconds  # type: ignore[assignment]
-        own["s total"] = time.perf_counter() - self._began  # type: ignore[assignment]
+    def _own(self) -> dict[str, float]:
+        own = {f"{_SECONDS}{stage}": taken for stage, taken in self._scorer.seconds.items()}
+        own[f"{_SECONDS}total"] = time.perf_counter() - self._began
         own["nominated"] = self._scorer.n_nominated
-        if self._scorer.cache is not None:
-            own.update(asdict(self._scorer.cache.use))
-        return own
+        cache = self._scorer.cache
+        return own | ({} if cache is None else asdict(cache.use))
+
+
+def _add(sums: dict[str, float], more: Mapping[str, float]) -> None:
+    for name, value in more.items():
+        sums[name] = sums.get(name, 0) + value
