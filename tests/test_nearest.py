@@ -62,15 +62,17 @@ def assert_exact(near: Nearest, queries: F32, papers: F32, impact: F32, k: int) 
     k=st.sampled_from([1, 2, 7, 20, 64, 500]),
     block=st.sampled_from([1, 7, 63, 64, 65, 200, 4096]),
     at_once=st.integers(1, 9),
+    held=st.sampled_from([1, 150, 1 << 24]),
     odd=st.sampled_from(ODD),
 )
 def test_all_that_count_are_nominated(
-    seed: int, n: int, n_papers: int, d: int, k: int, block: int, at_once: int, odd: str
+    seed: int, n: int, n_papers: int, d: int, k: int, block: int, at_once: int, held: int, odd: str
 ) -> None:
     queries, papers, impact = arrays(seed, n, n_papers, d, odd)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nearest, "BLOCK", block)
         patch.setattr(nearest, "QUERIES", at_once)
+        patch.setattr(nearest, "_HELD", held)
         assert_exact(Nearest(papers, impact >= 0, "cpu"), queries, papers, impact, k)
 
 

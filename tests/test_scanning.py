@@ -143,12 +143,13 @@ def test_the_summary_says_where_the_scan_ran(
     for device in ("cuda", "cpu"):
         command = (
             f"score {ideas} --pool {world.pool.path} --out {device}.parquet --search exact "
-            f"--device cpu --scan-device {device} --json"
+            f"--device cpu --scan-device {device} --gpu-mem 0.5 --json"
         )
         done = run(world.folder, tmp_path, command)
         assert done.returncode == 0, done.stderr
         told[device] = json.loads(done.stdout)["scan_device"]
     assert told == {"cuda": "cuda:0", "cpu": "cpu"}
+    assert 0 < int(gpu.options[0]["gpu_mem_limit"]) < 500_000_000
     tables = [(tmp_path / f"{device}.parquet").read_bytes() for device in told]
     assert tables[0] == tables[1]
 

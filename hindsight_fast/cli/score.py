@@ -25,7 +25,7 @@ ScanDevice = Annotated[
     typer.Option(
         "--scan-device",
         help="Where all papers are looked at: cpu, cuda, cuda:1, or auto: the GPU that encodes. "
-        "The scores are the same.",
+        "The scores are the same. Beside the encoder, it may take --gpu-mem once more.",
     ),
 ]
 Theta = Annotated[
@@ -228,6 +228,7 @@ def open_scorer(
         cache=cache,
         allow=how.allow,
         scan_device=scan_device,
+        scan_memory=None if how.gpu_mem is None else round(how.gpu_mem * 1e9),
     )
 
 

@@ -42,6 +42,7 @@ _DEVICE = re.compile(r"cpu|cuda(?::(\d{1,3}))?")
 _LEAST_BLOCK = 1024
 _NARROWEST, _WIDEST = 32, 512  # c; up to 32 onnxruntime's TopK is fastest
 _WIDER = 4  # times c, for what was not certain
+_HELD = 1 << 24  # products of all blocks that are looked at together
 _LARGEST = 1e15  # product of norms up to which no float32 sum overflows, as in the CPU's scan
 _AT_ONCE = 4096  # papers whose norms are measured together
 
@@ -178,13 +179,15 @@ class Nearest:
         found: list[tuple[NDArray[np.intp], NDArray[np.int32]]] = []
         width = min(max(_NARROWEST, 1 << (3 * k // 2 - 1).bit_length()), _WIDEST)
         while left.size and width <= _WIDEST:
-            some = queries[left]
-            values, rows, beyond = self._largest(some, width)
-            self._check(some, values, rows, errors[left])
-            rows, sure = _certain(values, rows, beyond, errors[left], k)
-            found.append((left[sure], rows))
-            complete[left[sure]] = True
-            left = left[~sure]
+            at_once = max(1, _HELD // (width * self.n_blocks))
+            for start in range(0, left.size, at_once):
+                those = left[start : start + at_once]
+                values, rows, beyond = self._largest(queries[those], width)
+                self._check(queries[those], values, rows, errors[those])
+                rows, sure = _certain(values, rows, beyond, errors[those], k)
+                found.append((those[sure], rows))
+                complete[those[sure]] = True
+            left = left[~complete[left]]
             width *= _WIDER
         nominated = np.full((n, max((rows.shape[1] for _, rows in found), default=0)), -1, np.int32)
         for those, rows in found:
@@ -269,10 +272,12 @@ def _certain(
     if values.shape[1] >= k:
         lower = np.partition(values, -k, axis=1)[:, -k] - errors
     sure = (beyond + errors < lower) | (beyond == -np.inf)
+    few = values[sure] + errors[sure, None] >= lower[sure, None]
+    counts = few.sum(axis=1)
     none = np.iinfo(np.int32).max
-    kept = np.where(values[sure] + errors[sure, None] >= lower[sure, None], rows[sure], none)
+    kept = np.full((len(few), int(counts.max(initial=0))), none, np.int32)
+    kept[np.arange(kept.shape[1]) < counts[:, None]] = rows[sure][few]
     kept.sort(axis=1)
-    kept = kept[:, : int((kept < none).sum(axis=1).max(initial=0))]
     kept[kept == none] = -1
     return kept, sure
 
