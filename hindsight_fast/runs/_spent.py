@@ -12,15 +12,6 @@ from hindsight_fast.scoring import Scorer
 _STAGES: tuple[str, ...] = (
     "read", "text", "encode", "search", "match", "table", "count", "journal",
 )  # fmt: skip
-    "read",
-    "text",
-    "encode",
-    "search",
-    "match",
-    "table",
-    "count",
-    "journal",
-)
 _SECONDS = "s "
 
 
