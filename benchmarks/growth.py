@@ -25,11 +25,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks.measure import in_words, machine, median, table, write_json
+
+if TYPE_CHECKING:
+    from hindsight_fast.planning import Plan
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 FITTED_FROM = 100_000
@@ -106,15 +109,16 @@ def mebibytes(what: str) -> float:
 
 
 def disk(place: Path) -> int:
-    """Bytes that files there take, of which some may be gone in a moment."""
-    total = 0
+    """Bytes that files there take, of which some may be gone in a moment; once if by two names."""
+    sizes = dict[int, int]()
     for folder, _, names in os.walk(place):
         for name in names:
             try:
-                total += (Path(folder) / name).stat().st_blocks * 512
+                status = (Path(folder) / name).stat()
             except FileNotFoundError:
                 continue
-    return total
+            sizes[status.st_ino] = status.st_blocks * 512
+    return sum(sizes.values())
 
 
 # --- the stages -----------------------------------------------------------------------------------
@@ -287,47 +291,52 @@ def foretold(work: Path, measured: dict[int, dict[str, Facts]]) -> list[Facts]:
 
     from hindsight_fast.planning import Job, calibrate, look, make_plan, shape_of
     from hindsight_fast.planning._sizes import TEXT_PER_TOKEN
-    from hindsight_fast.planning._stages import BASE
     from hindsight_fast.store import Store
 
-    machine_now, rows = look(work), list[Facts]()
+    here, rows = look(work), list[Facts]()
     shape = replace(shape_of("specter2"), installed=False)  # vectors are ready here
-    speeds = calibrate(Job(1), shape, work, machine_now.threads)
+    speeds = calibrate(Job(1), shape, work, here.threads)
     for n, found in measured.items():
         store = Store.open(work / str(n) / "store")
         texts = store.papers(["title", "abstract"], 0, min(store.n, 10_000))
-        tokens = texts.select(pl.all().str.len_bytes().mean()).sum_horizontal()[0] / TEXT_PER_TOKEN
-        job = Job(store.n, SCANNED, tokens=round(tokens), index=True)
-        plan = make_plan(job, shape, machine_now, speeds)
-        stages = {stage.name: stage for stage in plan.stages}
-        for name, ours in FORETOLD.items():
-            if name not in stages:
-                continue
-            said, per_idea = stages[name], name.startswith("search")
-            was = found[ours]
-            seconds, kept = was["seconds"], was["kept_MB"]
-            if ours == "pool and index":
-                seconds, kept = (was[of] - found["pool"][of] for of in ("seconds", "kept_MB"))
-            private = said.private / 2**20
-            if per_idea:  # no model is loaded
-                private -= (stages["encode ideas"].private - BASE) / 2**20
+        length = texts.select(pl.all().str.len_bytes().mean()).sum_horizontal()[0]
+        job = Job(store.n, SCANNED, tokens=round(length / TEXT_PER_TOKEN), index=True)
+        rows += compared(make_plan(job, shape, here, speeds), found)
+    return rows
+
+
+def compared(plan: "Plan", found: dict[str, Facts]) -> list[Facts]:
+    """What a plan says of each stage, what was measured, and their ratio."""
+    from hindsight_fast.planning._stages import BASE
+
+    rows, stages = list[Facts](), {stage.name: stage for stage in plan.stages}
+    for name, ours in FORETOLD.items():
+        if (said := stages.get(name)) is None:
+            continue
+        was = found[ours]
+        if name.startswith("search"):
+            model = stages["encode ideas"].private - BASE  # is not loaded here
             pairs = {
-                "ms an idea": (1e3 * said.seconds / SCANNED, 1e3 * seconds / was["ideas"])
-                if per_idea
-                else None,
-                "seconds": None if per_idea else (said.seconds, seconds),
-                "private_MiB": (private, was["private_MiB"]),
-                "disk at most, MB": None
-                if per_idea or "index" in name
-                else ((said.kept + said.temporary) / 1e6, was["disk_MB"]),
-                "disk kept, MB": None if per_idea else (said.kept / 1e6, kept),
+                "ms an idea": (1e3 * said.seconds / SCANNED, 1e3 * was["seconds"] / was["ideas"]),
+                "private_MiB": ((said.private - model) / 2**20, was["private_MiB"]),
             }
-            rows += [
-                {"papers": store.n, "stage": name, "figure": figure}
-                | {"plan": pair[0], "measured": pair[1], "ratio": pair[0] / pair[1]}
-                for figure, pair in pairs.items()
-                if pair is not None and pair[1] > 0
-            ]
+        else:
+            before = found["pool"] if ours == "pool and index" else dict.fromkeys(was, 0.0)
+            pairs = {
+                "seconds": (said.seconds, was["seconds"] - before["seconds"]),
+                "private_MiB": (said.private / 2**20, was["private_MiB"]),
+                "most disk, MB": (
+                    (said.kept + said.temporary) / 1e6,
+                    was["disk_MB"] - before["kept_MB"],
+                ),
+                "disk kept, MB": (said.kept / 1e6, was["kept_MB"] - before["kept_MB"]),
+            }
+        rows += [
+            {"papers": plan.job.papers, "stage": name, "figure": figure}
+            | {"plan": plans, "measured": measured, "ratio": plans / measured}
+            for figure, (plans, measured) in pairs.items()
+            if measured > 0
+        ]
     return rows
 
 

@@ -158,8 +158,8 @@ def _print_gpus(made: "Plan", gpus: list["Gpu"]) -> None:
         for stage, *each in zip(made.taken, *on, strict=True)
     ]
     console.table(
-        "On one GPU, estimated and not measured: data sheets' float16 products at "
-        f"{100 * UTILISATION:.0f}% of the peak; stages that no GPU helps as here",
+        "On one GPU, estimated and not measured: data sheets' products (float16 to encode, float32 "
+        f"to scan) at {100 * UTILISATION:.0f}% of the peak; stages that no GPU helps as here",
         ["stage", *(gpu.name for gpu in gpus)],
         rows,
         right=tuple(range(1, len(gpus) + 1)),

@@ -18,13 +18,19 @@ class Gpu(NamedTuple):
 
     Attributes
     ----------
-    memory_gb, tflops, bandwidth_gbps
-        GB, dense float16 products with float32 sums (1e12 a second), GB a second.
+    memory_gb
+        GB.
+    half_tflops, single_tflops
+        Dense products in float16 (sums in float32), and in float32 without shortcuts; 1e12 a
+        second.
+    bandwidth_gbps
+        GB a second.
     """
 
     name: str
     memory_gb: int
-    tflops: float
+    half_tflops: float
+    single_tflops: float
     bandwidth_gbps: float
 
 
@@ -32,27 +38,26 @@ class Gpu(NamedTuple):
 # "H200 Tensor Core GPU" (SXM), "L4 Tensor Core GPU", "T4 Tensor Core GPU"; of the RTX 4090, "NVIDIA
 # Ada GPU Architecture" (appendix A). Where a sheet counts sparsity, this is half of its figure.
 GPUS: Final = {
-    "t4": Gpu("T4", 16, 65, 320),
-    "l4": Gpu("L4", 24, 121, 300),
-    "rtx4090": Gpu("RTX 4090", 24, 165.2, 1008),
-    "a100": Gpu("A100 80 GB", 80, 312, 2039),
-    "h100": Gpu("H100", 80, 989.4, 3350),
-    "h200": Gpu("H200", 141, 989.4, 4800),
+    "t4": Gpu("T4", 16, 65, 8.1, 320),
+    "l4": Gpu("L4", 24, 121, 30.3, 300),
+    "rtx4090": Gpu("RTX 4090", 24, 165.2, 82.6, 1008),
+    "a100": Gpu("A100 80 GB", 80, 312, 19.5, 2039),
+    "h100": Gpu("H100", 80, 989.4, 66.9, 3350),
+    "h200": Gpu("H200", 141, 989.4, 66.9, 4800),
 }
 
 
 def seconds_on(gpu: Gpu, stage: Stage, job: Job, shape: Shape) -> float | None:
     """Seconds of a stage there; as here where a GPU can't help, None where papers don't fit.
 
-    Papers are in its memory in float16, and nominate: what decides is computed on the processor.
+    Encoding is in float16. A scan is in float32, of papers that stay in the GPU's memory.
     """
     if not stage.flops:
         return stage.seconds
-    computing = stage.flops / (gpu.tflops * 1e12 * UTILISATION)
     if not stage.name.startswith("search"):
-        return computing
-    papers = sizes.vectors(job.papers, shape.dim) / 2
+        return stage.flops / (gpu.half_tflops * 1e12 * UTILISATION)
+    papers = sizes.vectors(job.papers, shape.dim)
     if papers + _SPARE > gpu.memory_gb * 1e9:
         return None
-    passes = -(-job.ideas // _BATCH)
-    return max(computing, passes * papers / (gpu.bandwidth_gbps * 1e9))
+    computing = stage.flops / (gpu.single_tflops * 1e12 * UTILISATION)
+    return max(computing, -(-job.ideas // _BATCH) * papers / (gpu.bandwidth_gbps * 1e9))

@@ -25,7 +25,7 @@ from hindsight_fast.planning._speeds import Speeds, assumed, axes_of
 from hindsight_fast.scoring import INDEX_CANDIDATES
 from hindsight_fast.storage import storage_errors
 from hindsight_fast.store import build_store
-from hindsight_kernels import Projected, project, pruned_scan, scan
+from hindsight_kernels import Projected, match, project, pruned_scan, scan
 from hindsight_models import Encoded
 
 Tell = Callable[[str], None]
@@ -62,7 +62,7 @@ def calibrate(
     """
     began = time.perf_counter()
     measured = dict[str, Any]()
-    notes = list[str]()
+    notes = _busy(threads)
     with (
         storage_errors(f"write into {place}"),
         tempfile.TemporaryDirectory(dir=place, prefix=".hindsight-plan-") as folder,
@@ -89,6 +89,17 @@ def calibrate(
         )
     speeds = replace(assumed(shape.dim), notes=tuple(notes), **measured)
     return replace(speeds, measured=tuple(measured), seconds=time.perf_counter() - began)
+
+
+def _busy(threads: int) -> list[str]:
+    """Whether others are at work here too, as far as it is told."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if load < max(0.5, threads / 4):
+        return []
+    return [
+        f"this machine was busy (load average {load:.1f}): speeds are what others leave, and times "
+        "are too long where they will be gone"
+    ]
 
 
 class MadeUp:
@@ -264,8 +275,13 @@ def _index(made: MadeUp, work: Path, job: Job, threads: int) -> dict[str, Any]:
     )
     adding = time.perf_counter() - told[0]
     index = Index.view(folder, config, threads=threads)
-    count = INDEX_CANDIDATES * job.k
-    searching = _best(lambda: index.search(made.ideas, count, threads=threads))
+    impact, count = np.ones(len(some), np.float32), INDEX_CANDIDATES * job.k
+
+    def search() -> None:
+        candidates = index.search(made.ideas, count, threads=threads)
+        match(made.ideas, some, impact, candidates, job.k, 0.96, threads=threads)
+
+    searching = _best(search)
     return {
         "index_n": len(some),
         "index_add_s": adding / len(some),

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hindsight_fast.planning import _sizes as sizes
@@ -14,12 +14,15 @@ from hindsight_fast.scoring import AUTO_EXACT_SHARE, INDEX_CANDIDATES
 ALONG_AXES, PLAIN, INDEX = "exact scan along axes", "exact scan along all axes", "index"
 """Ways of searching."""
 
-BASE: Final = 110e6
+BASE: Final = 100e6
 """Bytes that a process takes with all modules that it needs."""
 
 # How costs of one paper or idea grow with the number of papers (benchmarks/growth.py).
 INDEX_ADD_GROWTH: Final = 0.15
 INDEX_SEARCH_GROWTH: Final = 0.2
+
+START: Final = 1.0
+"""Seconds until a process has its modules."""
 
 _SAMPLE: Final = 20_000  # papers by which axes are chosen
 _TRIED: Final = 313  # of these, taken for ideas
@@ -123,12 +126,13 @@ def idea_costs(job: Job, shape: Shape, speeds: Speeds) -> Costs:
 
 def stages(job: Job, shape: Shape, speeds: Speeds, threads: int) -> list[Stage]:
     """All stages in their order; ways of searching that are not taken come along for comparison."""
-    return [
+    found = [
         _build(job, speeds),
         _embed(job, shape, speeds, threads),
         *_pool(job, shape, speeds),
         *_score(job, shape, speeds, threads),
     ]
+    return found if speeds.measured else [replace(stage, how="assumed") for stage in found]
 
 
 def _written(n_bytes: float, speeds: Speeds) -> float:
@@ -141,7 +145,7 @@ def _build(job: Job, speeds: Speeds) -> Stage:
     kept = sizes.papers(n, job.tokens) + sizes.lookup(n)
     return Stage(
         "read and clean records",
-        n / speeds.records_per_s + _written(kept, speeds),
+        START + n / speeds.records_per_s + _written(kept, speeds),
         private=BASE + min(8e3 * n, 8e8) + 150 * n,
         kept=kept,
         temporary=sizes.gathered(n, job.tokens),
@@ -163,7 +167,7 @@ def _embed(job: Job, shape: Shape, speeds: Speeds, threads: int) -> Stage:
     kept = sizes.vectors(n, shape.dim)
     return Stage(
         "encode papers",
-        n * each + _written(kept, speeds),
+        START + n * each + _written(kept, speeds),
         private=_model(shape, threads) + 2 * n,
         kept=kept,
         flops=n * shape.flops(job.tokens),
@@ -187,7 +191,7 @@ def _pool(job: Job, shape: Shape, speeds: Speeds) -> Iterator[Stage]:
         seconds += n * speeds.project_s
     yield Stage(
         "impact and axes of the pool",
-        seconds + n * 4e-6 + _written(kept, speeds),
+        START + seconds + n * 4e-6 + _written(kept, speeds),
         private=private,
         cached=sizes.vectors(n, d),
         kept=kept,
@@ -200,7 +204,7 @@ def _pool(job: Job, shape: Shape, speeds: Speeds) -> Iterator[Stage]:
         yield Stage(
             "index of the pool",
             fit + n * speeds.index_add_s * larger**INDEX_ADD_GROWTH + _written(kept, speeds),
-            private=BASE + 12 * seen * d + 40 * n + 2 * kept,
+            private=max(private, BASE + 18 * seen * d + 40 * n + 2 * kept),
             cached=sizes.vectors(n, d),
             kept=kept,
             temporary=sizes.graph(n, speeds.index_axes, job.connectivity),
@@ -212,10 +216,12 @@ def _score(job: Job, shape: Shape, speeds: Speeds, threads: int) -> Iterator[Sta
     n, d, m = job.papers, shape.dim, job.ideas
     each, how = encode_s(job, shape, speeds)
     model = _model(shape, threads) + _RUN * d * 8
-    yield Stage("encode ideas", m * each, private=model, flops=m * shape.flops(job.tokens), how=how)
+    yield Stage(
+        "encode ideas", START + m * each, private=model, flops=m * shape.flops(job.tokens), how=how
+    )
     ways = searches(job, shape, speeds)
     chosen = INDEX if wants_index(job, shape, speeds) else next(iter(ways))
-    buffers = threads * 40e6 + _RUN * d * 4
+    buffers = threads * 55e6 + _RUN * d * 4
     for way, seconds in ways.items():
         cached, private = float(sizes.vectors(n, d)), model + buffers
         if way == ALONG_AXES:
