@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from hindsight_fast import Scorer
 from hindsight_fast.calibration import _pairs, calibrate
-from hindsight_fast.calibration._theta import best_f1, by_pairs, least_theta
+from hindsight_fast.calibration._chance import least_theta
+from hindsight_fast.calibration._f1 import best_f1, by_pairs
 from hindsight_fast.errors import DataError, UsageError
 from scoring_world import World, make_world
 

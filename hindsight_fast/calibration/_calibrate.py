@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import polars as pl
 
-from hindsight_fast.calibration import _cosines, _grid, _hubs, _loss, _size, _theta
+from hindsight_fast.calibration import _chance, _cosines, _f1, _grid, _hubs, _loss, _size
 from hindsight_fast.calibration._pairs import read as read_pairs
 from hindsight_fast.calibration._sample import LIMIT, of_ideas, of_papers
 from hindsight_fast.calibration._search import Step, nearest_of_pool
@@ -59,8 +59,8 @@ class Calibration:
     match_rate: float
     loss: _loss.Loss
     cosines: _cosines.Cosines
-    chance: list[_theta.ByChance]
-    pairs: _theta.ByPairs | None
+    chance: list[_chance.ByChance]
+    pairs: _f1.ByPairs | None
     sensitivity: _grid.Sensitivity
     sizes: list[_size.Thinned]
     hubs: _hubs.Hubs
@@ -116,7 +116,7 @@ def calibrate(
     by_pairs = None
     if pairs is not None:  # first of all: what can't be read is told before the long work
         graded = read_pairs(pairs, scorer, part("encoding pairs"))
-        by_pairs = _theta.by_pairs(graded, scorer.config.theta, related)
+        by_pairs = _f1.by_pairs(graded, scorer.config.theta, related)
     if ideas is None:
         sample = of_papers(pool, limit)
     else:
@@ -141,7 +141,7 @@ def calibrate(
     begin("cosines")
     cosines = _cosines.examine(scorer, sample, near)
     begin("chance matches")
-    chance = _theta.by_chance(scorer, sample, near)
+    chance = _chance.by_chance(scorer, sample, near)
     begin("losses")
     loss = _loss.examine(scorer, sample, near)
     precision = "float32" if scorer.encoder is None else scorer.encoder.precision

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hindsight_fast.calibration._sample import SEED, Sample
 from hindsight_fast.calibration._search import Near
 from hindsight_fast.candidates import choose, interval, recall
-from hindsight_fast.costs import measure, total_error
+from hindsight_fast.costs import draw, measure, total_error
 from hindsight_fast.index import Index
 from hindsight_fast.scoring import Scorer
 from hindsight_fast.tables import CLOSE
@@ -93,9 +93,11 @@ class Loss:
         Whether it has one that somebody else made, which is not opened.
     close
         Ideas that have one of their K nearest papers within `CLOSE` of theta.
+    precisions
+        Of the two sides' vectors.
     error
         By how much similarities differ from those in float32, as far as was seen; None where both
-        sides are float32.
+        sides are float32, or there is no encoder to tell.
     within_error
         Ideas that have one of their K nearest papers within that of theta.
     """
@@ -103,6 +105,7 @@ class Loss:
     index: IndexLoss | None
     set_aside: bool
     close: Share
+    precisions: list[str]
     error: float | None
     within_error: Share | None
 
@@ -115,12 +118,13 @@ def examine(scorer: Scorer, sample: Sample, near: Near) -> Loss:
     def within(error: float) -> Share:
         return Share.of(float((distances <= error).any(axis=1).mean()), sample.n)
 
-    costs = measure(scorer, sample.texts.head(SAMPLED))
+    costs = measure(scorer, draw([sample.texts]))
     error = total_error(costs) if costs else None
     return Loss(
         index=_of_index(scorer, sample, near),
         set_aside=scorer.pool.index is None and "index" in scorer.pool.set_aside,
         close=within(CLOSE),
+        precisions=sorted({scorer.pool.precision, sample.precision}),
         error=error,
         within_error=None if error is None else within(error),
     )

@@ -49,6 +49,8 @@ class Sample:
         Those of `topic_names` that each has, a bit each.
     topic_names : list of str
         Topics that papers of the store have.
+    precision : str
+        Of the vectors.
     texts : polars.DataFrame
         The ideas (columns of `IDEA_SCHEMA`); no rows where papers stand in.
     """
@@ -60,6 +62,7 @@ class Sample:
     earlier: NDArray[np.int64]
     topics: NDArray[np.uint64]
     topic_names: list[str]
+    precision: str
     texts: pl.DataFrame
 
     @property
@@ -108,6 +111,7 @@ def of_ideas(scorer: Scorer, source: Path | pl.DataFrame, limit: int, step: Step
         np.full(len(pairs), -1, np.int64),
         _topics_of_ideas(drawn, texts, names),
         names,
+        "float32" if scorer.encoder is None else scorer.encoder.precision,
         drawn,
     )
 
@@ -136,6 +140,7 @@ def of_papers(pool: Pool, limit: int) -> Sample:
         rows if are_earlier else nobody,
         topics_of_rows(store, names)[rows],
         names,
+        pool.precision,
         pl.DataFrame(schema=IDEA_SCHEMA),
     )
 

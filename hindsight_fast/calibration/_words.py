@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hindsight_fast.calibration._calibrate import Calibration
+from hindsight_fast.calibration._chance import LEVELS, WEAKNESS, ByChance, Level
 from hindsight_fast.calibration._cosines import QUANTILES
+from hindsight_fast.calibration._f1 import Best, ByPairs
 from hindsight_fast.calibration._grid import STEP
 from hindsight_fast.calibration._loss import Share
-from hindsight_fast.calibration._theta import LEVELS, WEAKNESS, Best, ByChance, ByPairs, Level
 from hindsight_fast.tables import CLOSE
 
 
@@ -112,8 +113,13 @@ def _loss(found: Calibration) -> Section:
             f"{index.mean_index:.4f}, exactly {index.mean_exact:.4f}"
         )
     rows.append(row(f"a neighbour within {CLOSE:g} of theta", loss.close))
-    if loss.within_error is None:
+    if loss.precisions == ["float32"]:
         notes.append("vectors are float32 on both sides, so no precision moves a match")
+    elif loss.within_error is None:
+        notes.append(
+            f"vectors are in {' and '.join(loss.precisions)}; without an encoder nobody knows by "
+            "how much that moves similarities"
+        )
     else:
         rows.append(row(f"a neighbour within {loss.error:.2g} of theta", loss.within_error))
         notes.append(
