@@ -171,10 +171,10 @@ def test_what_does_not_fit_in_the_memory_asked_for_comes_and_goes(
     world: StandIn, small_blocks: None
 ) -> None:
     queries, papers, impact = made()
-    memory = 256 * (4 * 16 + 6 * 1024) + 2 * 256 * 4 * 16
+    memory = 4096 * 4 * 16 + 256 * (4 * 16 + 6 * 1024) + 2 * 256 * 4 * 16
     near = Nearest(papers, impact >= 0, "cuda:0", memory)
     assert (near.n_blocks, near.n_resident) == (4, 2)
-    placed = 3 * 256 * 4 * 16
+    placed = 4096 * 4 * 16 + 3 * 256 * 4 * 16
     assert int(world.options[0]["gpu_mem_limit"]) + placed == memory
     assert_exact(near, queries, papers, impact, 20)
     assert_exact(near, queries, papers, impact, 64)
@@ -184,11 +184,11 @@ def test_little_memory_makes_blocks_small_and_too_little_is_told(
     world: StandIn, small_blocks: None
 ) -> None:
     queries, papers, impact = made()
-    near = Nearest(papers, impact >= 0, memory=200_000)
+    near = Nearest(papers, impact >= 0, memory=461_000)
     assert (near.n_blocks, near.n_resident) == (-(-int((impact >= 0).sum()) // 32), 0)
     assert_exact(near, queries, papers, impact, 5)
-    with pytest.raises(ModelError, match=r"90,000 bytes of the GPU's memory are too few"):
-        Nearest(papers, impact >= 0, memory=90_000)
+    with pytest.raises(ModelError, match=r"190,000 bytes of the GPU's memory are too few"):
+        Nearest(papers, impact >= 0, memory=190_000)
 
 
 def test_memory_that_is_taken_by_others_leaves_fewer_blocks(
@@ -199,7 +199,7 @@ def test_memory_that_is_taken_by_others_leaves_fewer_blocks(
     near = Nearest(papers, impact >= 0)
     assert near.n_resident == 9 < near.n_blocks, "one place is for blocks that come and go"
     assert_exact(near, queries, papers, impact, 20)
-    world.max_placed = 256 * 4 * 16
+    world.max_placed = 256 * 4 * 16 + queries.nbytes
     assert_exact(near, queries, papers, impact, 20)
     assert near.n_resident == 0
     world.max_placed = 100

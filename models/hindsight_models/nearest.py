@@ -43,6 +43,7 @@ _LEAST_BLOCK = 1024
 _NARROWEST, _WIDEST = 32, 512  # c; up to 32 onnxruntime's TopK is fastest
 _WIDER = 4  # times c, for what was not certain
 _HELD = 1 << 24  # products of all blocks that are looked at together
+_PLACED = 4096  # queries that are on the device together
 _LARGEST = 1e15  # product of norms up to which no float32 sum overflows, as in the CPU's scan
 _AT_ONCE = 4096  # papers whose norms are measured together
 
@@ -179,7 +180,7 @@ class Nearest:
         found: list[tuple[NDArray[np.intp], NDArray[np.int32]]] = []
         width = min(max(_NARROWEST, 1 << (3 * k // 2 - 1).bit_length()), _WIDEST)
         while left.size and width <= _WIDEST:
-            at_once = max(1, _HELD // (width * self.n_blocks))
+            at_once = max(1, min(_HELD // (width * self.n_blocks), _PLACED))
             for start in range(0, left.size, at_once):
                 those = left[start : start + at_once]
                 values, rows, beyond = self._largest(queries[those], width)
@@ -196,16 +197,27 @@ class Nearest:
 
     def _largest(self, queries: F32, width: int) -> tuple[F32, NDArray[np.int32], F32]:
         """Each block's largest products and their rows, (n, blocks * c), and what bounds others."""
+        while True:
+            try:
+                return self._largest_in_batches(queries, width)
+            except OutOfMemoryError:
+                if self._queries == 1:
+                    raise
+                self._queries //= 2
+
+    def _largest_in_batches(self, queries: F32, width: int) -> tuple[F32, NDArray[np.int32], F32]:
         n, n_rows = len(queries), len(self._rows)
         counts = [
             min(width, n_rows - start, self._block) for start in range(0, n_rows, self._block)
         ]
         values, rows = np.empty((n, sum(counts)), np.float32), np.empty((n, sum(counts)), np.int32)
         beyond = np.full(n, -np.inf, np.float32)
+        starts = range(0, n, self._queries)
+        placed = [self._place(queries[start:][: self._queries]) for start in starts]
         at = 0
         for number, count in enumerate(counts):
             here = self._rows[number * self._block :][: self._block]
-            products, places = self._products(queries, number, count)
+            products, places = self._products(placed, number, count)
             if not (places.min() >= 0 and places.max() < len(here)):
                 raise ModelError(f"{self.device} named papers that are none: scan on the CPU")
             values[:, at : at + count], rows[:, at : at + count] = products, here[places]
@@ -214,33 +226,26 @@ class Nearest:
             at += count
         return values, rows, beyond
 
-    def _products(self, queries: F32, number: int, count: int) -> tuple[F32, NDArray[np.int64]]:
+    def _products(
+        self, placed: list[Any], number: int, count: int
+    ) -> tuple[F32, NDArray[np.int64]]:
         """A block's largest products and their places in it, both (n, count), largest first."""
         resident = number < len(self._resident)
         papers = self._resident[number] if resident else self._send(number)
-        products = np.empty((len(queries), count), np.float32)
-        places = np.empty((len(queries), count), np.int64)
-        start = 0
-        while start < len(queries):
-            some = slice(start, start + self._queries)
-            given: Arrays = {"queries": queries[some], "count": np.array([count], np.int64)}
-            try:
-                products[some], places[some] = self._session.run({"papers": papers}, given)
-            except OutOfMemoryError:
-                if self._queries == 1:
-                    raise
-                self._queries //= 2
-                continue
-            start += self._queries
-        return products, places
+        wanted = {"count": np.array([count], np.int64)}
+        runs = [self._session.run({"queries": some, "papers": papers}, wanted) for some in placed]
+        return np.concatenate([run[0] for run in runs]), np.concatenate([run[1] for run in runs])
 
     def _send(self, number: int) -> Any:
-        """Put a block on the device, in the place of one that was to stay if it must be."""
+        """Put a block on the device."""
         rows = self._rows[number * self._block :][: self._block]
-        packed = _taken(self._vectors, rows)
+        return self._place(_taken(self._vectors, rows))
+
+    def _place(self, array: F32) -> Any:
+        """Put an array on the device, in the place of blocks that were to stay if it must be."""
         while True:
             try:
-                return self._session.place(packed)
+                return self._session.place(array)
             except OutOfMemoryError:
                 if not self._resident:
                     raise
@@ -373,9 +378,9 @@ def _taken(vectors: F32, rows: NDArray[np.int32]) -> F32:
 
 def _plan(n: int, d: int, memory: int) -> tuple[int, int, int]:
     """Papers of a block, how many blocks may stay on the device, bytes that are left for runs."""
-    block = BLOCK
-    # Of runs: one block that comes and goes, and products, with half as much again for the TopK.
-    while (needed := block * (4 * d + 6 * QUERIES)) > memory:
+    block, queries = BLOCK, 4 * _PLACED * d
+    # Beside what stays: queries, one block, and products, with half as much again for the TopK.
+    while (needed := queries + block * (4 * d + 6 * QUERIES)) > memory:
         block //= 2
         if block < _LEAST_BLOCK:
             raise ModelError(
@@ -383,4 +388,4 @@ def _plan(n: int, d: int, memory: int) -> tuple[int, int, int]:
                 "allow more, end what else uses it (nvidia-smi lists it), or scan on the CPU"
             )
     resident = min(-(-n // block), (memory - needed) // (4 * block * d))
-    return block, resident, memory - 4 * block * d * (resident + 1)
+    return block, resident, memory - queries - 4 * block * d * (resident + 1)
