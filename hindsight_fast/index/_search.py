@@ -132,22 +132,31 @@ class Index:
     def _nominate(
         self, queries: NDArray[np.float32], count: int, threads: int, expansion: int
     ) -> NDArray[np.int32]:
-        codes = self._to_code(queries)
-        # Keys that are nobody's any more come between.
-        wanted = min(-(-count * len(self._graph) // max(self._n_alive, 1)), len(self._graph))
+        rows = self._nearest(self._to_code(queries), count, count, threads, expansion)
+        return with_copies(rows, self._copies) if len(self._copies) else rows
+
+    def _nearest(
+        self, codes: NDArray[np.int8], count: int, wanted: int, threads: int, expansion: int
+    ) -> NDArray[np.int32]:
+        """The nearest rows in the graph, of the nearest keys that are `wanted` at first."""
+        wanted = min(wanted, len(self._graph))
         # Each call numbers its scratch slots from 0, so two at once would share them.
         with self._own_lock():
             found = self._graph.nearest(codes, wanted, expansion=expansion, threads=threads)
         if self._stray_codes is not None:
             found = _with_strays(codes, found, self._strays, self._stray_codes)
-        keys = found.keys
+        keys, short = found.keys, np.zeros(len(codes), bool)
         if self._rows is not None:
             keys = np.where(keys >= 0, self._rows[keys], -1)
-            if (keys < 0).any():
+            nobodys = (keys < 0) & (found.keys >= 0)
+            short = nobodys.any(axis=1) & ((keys >= 0).sum(axis=1) < min(count, self._n_alive))
+            if nobodys.any():
                 keys = np.take_along_axis(keys, np.argsort(keys < 0, axis=1, kind="stable"), 1)
-        rows = np.full((len(queries), count), -1, np.int32)
+        rows = np.full((len(codes), count), -1, np.int32)
         rows[:, : keys.shape[1]] = keys[:, :count]
-        return with_copies(rows, self._copies) if len(self._copies) else rows
+        if wanted < len(self._graph) and short.any():
+            rows[short] = self._nearest(codes[short], count, 2 * wanted, threads, expansion)
+        return rows
 
     def _own_lock(self) -> threading.Lock:
         """After a fork the parent's lock may be held by a thread that doesn't exist here."""
