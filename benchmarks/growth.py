@@ -2,7 +2,7 @@
 
     python -m benchmarks.growth --work DIR [--most 1000000] [--json out.json]
 
-For 10,000, 100,000, ... up to --most papers (10 million take 90 GB of disk): made-up records
+For 10,000, 100,000, ... up to --most papers (10 million take 65 GB of disk): made-up records
 become a store, which gets made-up vectors in SPECTER2's shape, a pool and an index; then ideas with
 ready vectors are searched for. Each stage runs in a process of its own, and its figures are kept
 under --work: called again, only what is missing is done. Peak is that of all resident memory

@@ -254,6 +254,7 @@ def test_rewards_a_second() -> None:
         ("--encoder nosuch", EncoderError.exit_code, "nosuch"),
         ("--gpu v100", 2, "expected one of t4"),
         ("--k 5000", 2, "k = 5,000: expected 1 to 1,000"),
+        ("--device cuda", 2, "--gpu estimates"),
         ("--max-ram -1", 2, "more than 0 is needed"),
     ],
 )

@@ -71,6 +71,11 @@ def plan(
     gpus = [one for name, one in GPUS.items() if gpu in (name, "all")]
     job = Job(papers, ideas, encoder, device, precision, k, index, connectivity, tokens, votes)
     shape = shape_of(encoder)
+    if device not in ("auto", "cpu") and (no_calibration or not shape.installed):
+        raise UsageError(
+            f"--device {device}: only a model that is here can be tried there; --gpu estimates "
+            "what a class of GPUs would take"
+        )
     machine = look(
         out,
         max_ram=None if max_ram is None else max_ram * GB,

@@ -19,7 +19,7 @@ BASE: Final = 100e6
 
 # How costs of one paper or idea grow with the number of papers (benchmarks/growth.py).
 INDEX_ADD_GROWTH: Final = 0.15
-INDEX_SEARCH_GROWTH: Final = 0.2
+INDEX_SEARCH_GROWTH: Final = 0.3
 
 START: Final = 1.0
 """Seconds until a process has its modules."""
