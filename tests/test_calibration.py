@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Generator
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -35,6 +36,14 @@ from scoring_world import Rounded, World, made_up_ideas, make_world
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return make_world(tmp_path_factory.mktemp("world"), index=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_home(world: World) -> Generator[None]:
+    """What is trusted here is nobody else's business."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HINDSIGHT_HOME", str(world.folder))
+        yield
 
 
 def made(n: int = 40) -> list[Idea]:

@@ -1,6 +1,7 @@
 """Thetas that calibrate suggests: by graded pairs, and by chance matches."""
 
 import json
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,14 @@ from scoring_world import World, make_world
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return make_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_home(world: World) -> Generator[None]:
+    """What is trusted here is nobody else's business."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HINDSIGHT_HOME", str(world.folder))
+        yield
 
 
 @settings(deadline=None, max_examples=100)

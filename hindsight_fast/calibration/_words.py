@@ -107,12 +107,12 @@ def _loss(found: Calibration) -> Section:
             rows.insert(3, row("matches that the index finds", index.matches))
         notes.append(
             f"on {index.n_sampled} {_noun(found)}, {index.count} papers nominated for each and ef "
-            f"{index.expansion}, as a run would choose; of the exact neighbours the codes lose "
+            f"{index.expansion}, as a run chooses; of the exact neighbours the codes lose "
             f"{_percent(1 - index.codes.share, 2)}, the graph another "
             f"{_percent(max(index.codes.share - index.index.share, 0), 2)}; mean score by index "
             f"{index.mean_index:.4f}, exactly {index.mean_exact:.4f}"
         )
-    rows.append(row(f"a neighbour within {CLOSE:g} of theta", loss.close))
+    rows.append(row(f"ideas with a neighbour within {CLOSE:g} of theta", loss.close))
     if loss.precisions == ["float32"]:
         notes.append("vectors are float32 on both sides, so no precision moves a match")
     elif loss.within_error is None:
@@ -121,12 +121,14 @@ def _loss(found: Calibration) -> Section:
             "how much that moves similarities"
         )
     else:
-        rows.append(row(f"a neighbour within {loss.error:.2g} of theta", loss.within_error))
+        rows.append(
+            row(f"ideas with a neighbour within {loss.error:.2g} of theta", loss.within_error)
+        )
         notes.append(
             f"vectors are not all float32, which was seen to move similarities by {loss.error:.2g}:"
             " ideas within that of theta may match otherwise"
         )
-    return Section("loss", "What is lost", notes, ["share of ideas", "", "95%"], rows, (1, 2))
+    return Section("loss", "What is lost", notes, ["", "share", "95%"], rows, (1, 2))
 
 
 def _cosines(found: Calibration) -> Section:
