@@ -81,7 +81,8 @@ def test_at_its_own_settings_it_says_what_scoring_says(world: World, found: Cali
 
 def test_other_settings_are_those_of_other_runs(world: World, found: Calibration) -> None:
     at = found.sensitivity
-    for theta in (at.steps[0], at.steps[-1], at.thetas[7]):
+    assert [at.rate(theta) for theta in at.reached] == [0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.025]
+    for theta in (at.steps[0], at.steps[-1], at.reached[2], at.thetas[7]):
         for k in at.ks:
             scores = Scorer(world.pool, world.encoder, theta=theta, k=k).score(made())
             assert at.score(theta=theta, k=k) == sum(scores["score"].to_list()) / 40

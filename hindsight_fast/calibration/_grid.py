@@ -1,5 +1,6 @@
 """How mean score and match rate move with theta, K and the weight of citations."""
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +18,8 @@ from hindsight_kernels import grid
 KS: Final = (1, 5, 10, 20, 50)
 WEIGHTS: Final = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 STEP: Final = 0.005
+RATES: Final = (0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.01)
+"""Match rates whose thetas are told."""
 
 _STEPS = 6  # to both sides of theta
 _CURVE = 48  # further thetas, over all that nearest papers reach
@@ -66,8 +69,8 @@ class Sensitivity:
         By theta; an idea matches where its nearest paper does, so K makes no difference.
     theta, k, weight
         The scorer's own, which are among them; theta as it's compared, in float32.
-    steps : list of float
-        Those thetas that lie `STEP` apart around it.
+    steps, reached : list of float
+        Those thetas that lie `STEP` apart around it, and those that `RATES` of the ideas reach.
     exact : bool
         `Parts.exact`.
     """
@@ -82,6 +85,7 @@ class Sensitivity:
     k: int
     weight: float
     steps: list[float]
+    reached: list[float]
     exact: bool
 
     def score(
@@ -112,8 +116,8 @@ def examine(scorer: Scorer, near: Near) -> Sensitivity:
     parts = Parts.of(pool)
     ks = sorted({*KS, k})
     rows, similarities = _as_wide(near, ks[-1])
-    steps = _steps(theta)
-    thetas = np.unique(np.array([*steps, *_curve(near)], np.float32))
+    steps, reached = _steps(theta), _reached(near)
+    thetas = np.unique(np.array([*steps, *reached, *_curve(near)], np.float32))
     found = grid(
         similarities,
         parts.c[rows],
@@ -135,6 +139,7 @@ def examine(scorer: Scorer, near: Near) -> Sensitivity:
         k=k,
         weight=CITATION_WEIGHT,
         steps=steps,
+        reached=reached,
         exact=parts.exact,
     )
 
@@ -153,6 +158,14 @@ def _steps(theta: float) -> list[float]:
     around = theta + STEP * np.arange(-_STEPS, _STEPS + 1)
     around[_STEPS] = theta
     return [float(np.float32(one)) for one in around if -1 <= one <= 1]
+
+
+def _reached(near: Near) -> list[float]:
+    """The largest thetas that at least so many ideas reach, ascending."""
+    best_first = -np.sort(-near.nearest)
+    places = [math.ceil(rate * len(best_first) - 1e-9) - 1 for rate in RATES]
+    found = {float(best_first[place]) for place in places if place >= 0}
+    return sorted(theta for theta in found if math.isfinite(theta))
 
 
 def _curve(near: Near) -> list[float]:

@@ -8,9 +8,11 @@ from hindsight_fast.calibration._calibrate import Calibration
 from hindsight_fast.calibration._chance import LEVELS, WEAKNESS, ByChance, Level
 from hindsight_fast.calibration._cosines import QUANTILES
 from hindsight_fast.calibration._f1 import Best, ByPairs
-from hindsight_fast.calibration._grid import STEP
+from hindsight_fast.calibration._grid import RATES, STEP
 from hindsight_fast.calibration._loss import Share
 from hindsight_fast.tables import CLOSE
+
+_AT_THETAS = ["theta", "mean score", "match rate", "matches per idea"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ def sections(found: Calibration) -> list[Section]:
         _chance(found),
         *_topics(found.chance),
         _thetas(found),
+        _rates(found),
         _ks(found),
         _weights(found),
         _sizes(found),
@@ -235,15 +238,19 @@ def _marked(text: str, is_own: bool) -> str:
     return f"{text} *" if is_own else text
 
 
-def _thetas(found: Calibration) -> Section:
+def _at_thetas(found: Calibration, thetas: Sequence[float]) -> list[list[str]]:
     at = found.sensitivity
-    rows = [
+    return [
         [
             _marked(f"{theta:.4f}", theta == at.theta), f"{at.score(theta=theta):.4f}",
             _percent(at.rate(theta)), f"{at.matches(theta=theta):.2f}",
         ]
-        for theta in at.steps
+        for theta in thetas
     ]  # fmt: skip
+
+
+def _thetas(found: Calibration) -> Section:
+    at = found.sensitivity
     notes = ["* in use"]
     own = at.steps.index(at.theta)
     if 0 < own < len(at.steps) - 1:
@@ -257,8 +264,15 @@ def _thetas(found: Calibration) -> Section:
             "impact made again from the store's counts and venues is not the pool's to the bit "
             "(another version made the pool), so means here may differ a little from a run's"
         )
-    columns = ["theta", "mean score", "match rate", "matches per idea"]
-    return Section("thetas", "When theta moves", notes, columns, rows, (0, 1, 2, 3))
+    rows = _at_thetas(found, at.steps)
+    return Section("thetas", "When theta moves", notes, _AT_THETAS, rows, (0, 1, 2, 3))
+
+
+def _rates(found: Calibration) -> Section:
+    rows = _at_thetas(found, found.sensitivity.reached)
+    shares = ", ".join(_percent(rate, 0) for rate in RATES)
+    notes = [f"the largest thetas that at least {shares} reach"]
+    return Section("rates", "Thetas by match rate", notes, _AT_THETAS, rows, (0, 1, 2, 3))
 
 
 def _ks(found: Calibration) -> Section:
