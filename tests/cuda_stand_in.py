@@ -46,6 +46,8 @@ class StandIn:
         Bytes of arrays on the device above which memory runs out.
     max_products
         Products of a run between arrays above which it does.
+    products
+        Of every run between arrays, how many.
     tf32
         Products between arrays are of rounded numbers.
     """
@@ -65,6 +67,7 @@ class StandIn:
         self.OrtValue = _OrtValue
         self.max_placed = self.max_products = 1 << 60
         self.tf32 = False
+        self.products: list[int] = []
         _OrtValue.world, _OrtValue.placed = self, 0
 
     def __getattr__(self, name: str) -> Any:
@@ -214,7 +217,8 @@ class _ArraySession:
     def run_with_iobinding(self, binding: "_ArrayBinding") -> None:
         assert binding.synchronised, "the device may not have the inputs yet"
         feeds = binding.feeds
-        if len(feeds["queries"]) * len(feeds["papers"]) > self._world.max_products:
+        self._world.products.append(len(feeds["queries"]) * len(feeds["papers"]))
+        if self._world.products[-1] > self._world.max_products:
             raise RuntimeError(self._world.says)
         binding.results = self._inner.run(binding.outputs, feeds)
         binding.results[0] += np.float32(self._world.shift)

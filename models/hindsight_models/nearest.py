@@ -18,7 +18,9 @@ copies) are run again with a larger c, and in the end left to another scan.
 import os
 import re
 import threading
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,7 @@ from hindsight_models import cuda
 from hindsight_models.errors import ModelError, OutOfMemoryError, RequestError
 from hindsight_models.session import ArraySession
 
+T = TypeVar("T")
 F32 = NDArray[np.float32]
 Arrays = dict[str, NDArray[Any]]
 
@@ -127,6 +130,7 @@ class Nearest:
                 _prove(self._session, d, self.device)
                 while len(self._resident) < n_resident and self._keep_one_more():
                     pass
+                self._warm_up()
                 return
             except OutOfMemoryError:
                 self._resident.clear()
@@ -183,8 +187,9 @@ class Nearest:
             at_once = max(1, min(_HELD // (width * self.n_blocks), _PLACED))
             for start in range(0, left.size, at_once):
                 those = left[start : start + at_once]
-                values, rows, beyond = self._largest(queries[those], width)
-                self._check(queries[those], values, rows, errors[those])
+                some = queries[those]
+                values, rows, beyond = self._shrinking(partial(self._largest, some, width))
+                self._check(some, values, rows, errors[those])
                 rows, sure = _certain(values, rows, beyond, errors[those], k)
                 found.append((those[sure], rows))
                 complete[those[sure]] = True
@@ -195,17 +200,24 @@ class Nearest:
             nominated[those, : rows.shape[1]] = rows
         return Nominated(nominated, complete)
 
-    def _largest(self, queries: F32, width: int) -> tuple[F32, NDArray[np.int32], F32]:
-        """Each block's largest products and their rows, (n, blocks * c), and what bounds others."""
+    def _shrinking(self, work: Callable[[], T]) -> T:
+        """The work's result; with fewer queries at once wherever memory runs out."""
         while True:
             try:
-                return self._largest_in_batches(queries, width)
+                return work()
             except OutOfMemoryError:
                 if self._queries == 1:
                     raise
                 self._queries //= 2
 
-    def _largest_in_batches(self, queries: F32, width: int) -> tuple[F32, NDArray[np.int32], F32]:
+    def _warm_up(self) -> None:
+        """The largest run comes first: an engine's memory then has room for all others."""
+        if len(self._rows):
+            zeros = np.zeros((QUERIES, self._vectors.shape[1]), np.float32)
+            self._shrinking(lambda: self._products([self._place(zeros[: self._queries])], 0, 1))
+
+    def _largest(self, queries: F32, width: int) -> tuple[F32, NDArray[np.int32], F32]:
+        """Each block's largest products and their rows, (n, blocks * c), and what bounds others."""
         n, n_rows = len(queries), len(self._rows)
         counts = [
             min(width, n_rows - start, self._block) for start in range(0, n_rows, self._block)
