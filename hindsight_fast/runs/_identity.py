@@ -45,11 +45,16 @@ def identity(
         "search": scorer.search,
         "index": _index_hash(pool) if by_index else None,
         "recall": recall if by_index and scorer.candidates is None else None,
-        "candidates": scorer.signature.partition(" search=")[2] if by_index else None,
+        "candidates": _searching(scorer) if by_index else None,
         "matches": "matches" in targets,
         "ideas in a part": batch,
         "version": __version__,
     }
+
+
+def _searching(scorer: Scorer) -> str:
+    """How the index is searched unless that is chosen: candidates and ef, as the signature has."""
+    return scorer.signature.partition(" search=index:")[2].split(" ")[0]
 
 
 def mark_of(scorer: Scorer, made_from: Mapping[str, Any]) -> str:

@@ -85,8 +85,8 @@ def score_file(
     targets = check_targets(ideas, out, matches)
     with storage_errors(f"find {out}"):
         place = Path(os.path.realpath(out))
+    before = _state(ideas)
     content = hashed(ideas)["blake2b"]
-    before = ideas.stat()
     made_from = identity(scorer, content, limit=limit, recall=recall, targets=targets, batch=BATCH)
     mark = mark_of(scorer, made_from)
     with working_parts(place.with_name(f".{place.name}.work"), "scores") as parts:
@@ -94,39 +94,27 @@ def score_file(
             parts.keep = parts.keep and not parts.is_of(made_from)
             return {**done, "already_done": True}
         parts.begin(made_from, discard=overwrite)
-        resumed = sum(facts["counts"]["ideas"] for facts in parts.whole.values())
+        facts: dict[str, Any] = {"fingerprint": mark, "made_from": made_from}
+        facts["resumed"] = sum(one["counts"]["ideas"] for one in parts.whole.values())
         try:
             with spent.on("read"):
                 n = count_ideas(ideas, limit)
             settled = _settled(parts, scorer, spent, ideas, n, recall)
             settled.tell(tell)
             scorer.candidates = settled.choice or given
-            if resumed:
-                progress(resumed, n)
+            if facts["resumed"]:
+                progress(facts["resumed"], n)
             source = Ideas(ideas, n, BATCH, limit, strict)
             tally = score_parts(scorer, source, parts, settled, spent, progress, targets)
-            if _differs(before, ideas.stat()):
+            if _state(ideas) != before:
                 raise DataError(f"{ideas} changed while it was read; run the same command again")
-            facts = {
-                **tally.facts(),
-                **_conditions(scorer, settled, tally),
-                "resumed": resumed,
-                "parts_lost": parts.n_lost,
-            }
-            with spent.on("count"):
-                facts["repeated_ids"] = repeated_ids(parts, tally.n_ideas)
-            if scorer.search == "index":
-                with spent.on("sample"):
-                    sample = tally.sample(scorer.pool.vectors.shape[1])
-                    facts["index_quality"] = index_quality(
-                        scorer.match_vectors(sample), scorer.match_exactly(sample)
-                    )
-            facts = {"signature": scorer.signature, "made_from": made_from} | facts
+            facts |= tally.facts() | _conditions(scorer, settled, tally)
+            facts |= _quality(scorer, parts, tally, spent)
             manifest = publish_tables(
                 parts,
                 targets,
                 mark,
-                lambda files: _manifest(scorer, {"fingerprint": mark, **facts}, files, spent),
+                lambda files: _manifest(scorer, facts, files, spent),
                 in_shard=max(SHARD // BATCH, 1),
                 overwrite=overwrite,
                 spent=spent,
@@ -150,9 +138,13 @@ def _settled(
     return settled
 
 
-def _differs(before: os.stat_result, after: os.stat_result) -> bool:
-    facts = ((one.st_ino, one.st_size, one.st_mtime_ns) for one in (before, after))
-    return next(facts) != next(facts)
+def _state(path: Path) -> tuple[int, int, int] | None:
+    """What differs where a file was changed or replaced; None where it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _conditions(scorer: Scorer, settled: Settled, tally: Tally) -> dict[str, Any]:
@@ -174,10 +166,25 @@ def _conditions(scorer: Scorer, settled: Settled, tally: Tally) -> dict[str, Any
     }
 
 
+def _quality(scorer: Scorer, parts: Parts, tally: Tally, spent: Spent) -> dict[str, Any]:
+    """What did not survive, ids that repeat, and what an index lost."""
+    with spent.on("count"):
+        facts: dict[str, Any] = {
+            "parts_lost": parts.n_lost,
+            "repeated_ids": repeated_ids(parts, tally.n_ideas),
+        }
+    if scorer.search == "index":
+        with spent.on("sample"):
+            sample = tally.sample(scorer.pool.vectors.shape[1])
+            found, exact = scorer.match_vectors(sample), scorer.match_exactly(sample)
+            facts["index_quality"] = index_quality(found, exact)
+    return facts
+
+
 def _manifest(
-    scorer: Scorer, facts: dict[str, Any], files: Mapping[str, Any], spent: Spent
+    scorer: Scorer, facts: Mapping[str, Any], files: Mapping[str, Any], spent: Spent
 ) -> dict[str, Any]:
-    facts |= spent.facts()
+    facts = {"signature": scorer.signature, **facts, **spent.facts()}
     return {
         **facts,
         "notes": notes(facts, scorer.pool.cutoff),
