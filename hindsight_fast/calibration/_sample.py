@@ -70,11 +70,6 @@ class Sample:
         """How many they are."""
         return len(self.vectors)
 
-    @property
-    def noun(self) -> str:
-        """A word for them."""
-        return "ideas" if self.kind == "ideas" else "papers in place of ideas"
-
 
 def of_ideas(scorer: Scorer, source: Path | pl.DataFrame, limit: int, step: Step) -> Sample:
     """Encode at most `limit` of some ideas, each as likely as any other.
@@ -126,15 +121,15 @@ def of_papers(pool: Pool, limit: int) -> Sample:
     vectors = np.array(store.vectors(pool.encoder).array[rows])
     names = sorted(topics_of(store))
     if are_earlier:
-        words = f"{len(rows):,} papers of the store that were public before {pool.cutoff}"
-        if len(found) > limit:
-            words += f", drawn at random from {len(found):,},"
+        words, n_there = f"papers of the store that were public before {pool.cutoff}", len(found)
     else:
-        words = f"{len(rows):,} papers of the pool, each without itself,"
+        words, n_there = "papers of the pool, each without itself,", len(members)
+    if n_there > limit:
+        words = f"{words.rstrip(',')}, drawn at random from {n_there:,},"
     nobody = np.full(len(rows), -1, np.int64)
     return Sample(
         "earlier papers" if are_earlier else "papers of the pool",
-        f"{words} stand in for ideas",
+        f"{len(rows):,} {words} stand in for ideas",
         vectors,
         (nobody if are_earlier else rows - pool.offset).astype(np.int32),
         rows if are_earlier else nobody,
