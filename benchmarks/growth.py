@@ -199,12 +199,13 @@ def opening(place: Path) -> Facts:
     from hindsight_fast import Pool, Scorer
 
     ideas = np.load(place / "ideas.npy", mmap_mode="r")[:10]
-    before, began = mebibytes("RssAnon"), time.perf_counter()
+    before, began, busy = mebibytes("RssAnon"), time.perf_counter(), time.process_time()
     scorer = Scorer(Pool.open(place / "indexed"), search="index")
     opened = time.perf_counter() - began
     scorer.score_vectors(np.array(ideas))
     return {
         "seconds": time.perf_counter() - began,
+        "CPU s": time.process_time() - busy,
         "opened_s": opened,
         "private_MiB": mebibytes("RssAnon") - before,
     }

@@ -204,7 +204,7 @@ def _pool(job: Job, shape: Shape, speeds: Speeds) -> Iterator[Stage]:
         yield Stage(
             "index of the pool",
             fit + n * speeds.index_add_s * larger**INDEX_ADD_GROWTH + _written(kept, speeds),
-            private=max(private, BASE + 18 * seen * d + 40 * n + 2 * kept),
+            private=max(private, BASE + 20 * seen * d + 40 * n + 2 * kept),
             cached=sizes.vectors(n, d),
             kept=kept,
             temporary=sizes.graph(n, speeds.index_axes, job.connectivity),
@@ -221,9 +221,11 @@ def _score(job: Job, shape: Shape, speeds: Speeds, threads: int) -> Iterator[Sta
     )
     ways = searches(job, shape, speeds)
     chosen = INDEX if wants_index(job, shape, speeds) else next(iter(ways))
-    buffers = threads * 55e6 + _RUN * d * 4
     for way, seconds in ways.items():
-        cached, private = float(sizes.vectors(n, d)), model + buffers
+        # A run with an index scans too, for a sample.
+        axes = way != PLAIN and has_projection(job, shape, speeds)
+        private = model + threads * (55e6 if axes else 10e6) + _RUN * d * 4
+        cached = float(sizes.vectors(n, d))
         if way == ALONG_AXES:
             cached += sizes.projection(n, d, speeds.scan_axes)
         if way == INDEX:
@@ -241,7 +243,7 @@ def _score(job: Job, shape: Shape, speeds: Speeds, threads: int) -> Iterator[Sta
     yield Stage(
         "tables of scores and matches",
         m * speeds.table_s + _written(2 * kept, speeds),
-        private=model + buffers,
+        private=model,
         kept=kept,
         temporary=kept,
         how="assumed",
