@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from cuda_stand_in import StandIn, install
 from hindsight_kernels import match, scan
 from hindsight_kernels.scan import _error_bound as bound_of_the_scan  # pyright: ignore[reportPrivateUsage]
-from hindsight_models import ModelError, Nearest, RequestError, cuda, nearest
+from hindsight_models import ModelError, Nearest, RequestError, cuda, nearest, products
+from hindsight_models.session import ArraySession
 from test_kernels_match import unit
 from test_kernels_scan import F32, ODD, arrays, assert_same, everything
 
@@ -101,7 +102,7 @@ def test_vectors_as_they_are_leave_nothing_to_the_cpu(
 
 def test_the_bound_is_the_scans() -> None:
     for d in (1, 32, 768, 4096):
-        assert nearest.error_bound(d) == bound_of_the_scan(d)
+        assert products.error_bound(d) == bound_of_the_scan(d)
 
 
 @pytest.mark.parametrize(("copies", "certain"), [(60, True), (400, True), (900, False)])
@@ -250,6 +251,28 @@ def test_a_device_that_rounds_is_refused(world: StandIn) -> None:
     world.tf32, world.shift = False, 0.01
     with pytest.raises(ModelError, match="computes other products than the CPU"):
         near.nominate(queries, 20)
+
+
+@pytest.mark.parametrize("fault", ["forgets", "repeats", "invents", "nothing"])
+def test_a_device_that_names_others_than_the_largest_is_refused(fault: str) -> None:
+    class Device(ArraySession):
+        def run(self, placed: dict[str, Any], given: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
+            wanted = given["count"] + 1
+            values, places = super().run(placed, {**given, "count": wanted})
+            if fault == "forgets":
+                return [values[:, 1:], places[:, 1:]]
+            if fault == "repeats":
+                values[:, 1], places[:, 1] = values[:, 0], places[:, 0]
+            if fault == "invents":
+                places[:, 3] = 1 << 40
+            return [values[:, :-1], places[:, :-1]]
+
+    device = Device(products.graph(), None)
+    if fault == "nothing":
+        products.prove(device, 32, "cuda:0")
+    else:
+        with pytest.raises(ModelError, match="cuda:0 computes other products"):
+            products.prove(device, 32, "cuda:0")
 
 
 @pytest.mark.parametrize("d", [1, 3, 48, 768, 4096])

@@ -9,7 +9,7 @@ together) and `running` (batches on sessions); `engines` chooses among `session`
 `cuda` and `int8` beside it) and `openvino`. A model folder: `card`, `folder` (its files), `proof`
 (its vectors). From published files to one: `reading` (config, tensors, adapter, tokenizer),
 `weights`, `graph`, `twin` (the same computation in float64), `export`. From elsewhere: `fetching`.
-From vectors to those nearest to them, on a GPU: `nearest`.
+From vectors to those nearest to them, on a GPU: `nearest`, by `products`.
 """
 
 from typing import TYPE_CHECKING

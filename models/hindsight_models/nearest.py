@@ -24,15 +24,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import TensorProto, helper
 
 from hindsight_models import cuda
 from hindsight_models.errors import ModelError, OutOfMemoryError, RequestError
+from hindsight_models.products import error_bound, graph, prove, wrong
 from hindsight_models.session import ArraySession
 
 T = TypeVar("T")
 F32 = NDArray[np.float32]
-Arrays = dict[str, NDArray[Any]]
 
 BLOCK = 65_536
 """Papers per product."""
@@ -40,7 +39,6 @@ BLOCK = 65_536
 QUERIES = 1024
 """Queries per product, at most."""
 
-_OPSET, _IR_VERSION = 20, 10  # as the encoder's graphs
 _DEVICE = re.compile(r"cpu|cuda(?::(\d{1,3}))?")
 _LEAST_BLOCK = 1024
 _NARROWEST, _WIDEST = 32, 512  # c; up to 32 onnxruntime's TopK is fastest
@@ -107,8 +105,8 @@ class Nearest:
         self._queries, self._working = QUERIES, threading.Lock()
         self._resident: list[Any] = []
         if number is None:
-            self._block, self._session = BLOCK, ArraySession(_graph(), None)
-            _prove(self._session, vectors.shape[1], self.device)
+            self._block, self._session = BLOCK, ArraySession(graph(), None)
+            prove(self._session, vectors.shape[1], self.device)
         else:
             self._lay_out(number, cuda.free_memory(number) // 2 if memory is None else memory)
 
@@ -126,8 +124,8 @@ class Nearest:
         while True:
             self._block, n_resident, for_runs = _plan(len(self._rows), d, memory)
             try:
-                self._session = ArraySession(_graph(), number, for_runs)
-                _prove(self._session, d, self.device)
+                self._session = ArraySession(graph(), number, for_runs)
+                prove(self._session, d, self.device)
                 while len(self._resident) < n_resident and self._keep_one_more():
                     pass
                 self._warm_up()
@@ -270,15 +268,7 @@ class Nearest:
         right = np.einsum("ij,ij->i", queries, papers, dtype=np.float64)
         apart = np.abs(right - values[each, best])
         if not (apart <= errors).all():
-            raise _wrong(self.device, float(apart.max()))
-
-
-def error_bound(d: int) -> tuple[float, float]:
-    """(relative, absolute) parts of eps: eps = relative |q| |x| + absolute."""
-    u, u64 = 2.0**-24, 2.0**-53
-    gamma, gamma64 = d * u / (1 - d * u), d * u64 / (1 - d * u64)
-    slack = 1 + 1e-6  # the bound itself is computed with rounding
-    return (gamma + u + 2 * gamma64) * slack, d * 2.0**-125
+            raise wrong(self.device, float(apart.max()))
 
 
 def _certain(
@@ -297,62 +287,6 @@ def _certain(
     kept.sort(axis=1)
     kept[kept == none] = -1
     return kept, sure
-
-
-def _graph() -> bytes:
-    """Products of all queries with a block, and the largest of them for each query."""
-    nodes = [
-        helper.make_node("Gemm", ["queries", "papers"], ["products"], transB=1),
-        helper.make_node("TopK", ["products", "count"], ["values", "places"], axis=1),
-    ]
-    floats, whole = TensorProto.FLOAT, TensorProto.INT64
-    graph = helper.make_graph(
-        nodes,
-        "nearest",
-        [
-            helper.make_tensor_value_info("queries", floats, ["n", "d"]),
-            helper.make_tensor_value_info("papers", floats, ["m", "d"]),
-            helper.make_tensor_value_info("count", whole, [1]),
-        ],
-        [
-            helper.make_tensor_value_info("values", floats, ["n", "c"]),
-            helper.make_tensor_value_info("places", whole, ["n", "c"]),
-        ],
-    )
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION
-    )
-    return bytes(model.SerializeToString())
-
-
-def _prove(session: ArraySession, d: int, device: str) -> None:
-    """Try a device beside numpy in float64, with numbers that TF32 or bfloat16 would round."""
-    rng = np.random.default_rng(0)
-    papers, queries = (rng.standard_normal((n, d)).astype(np.float32) for n in (2500, 40))
-    papers[7], queries[7] = 1 + 0.9 * 2.0**-11, 1 + 0.9 * 2.0**-11
-    count = 40
-    placed = session.place(papers)
-    given: Arrays = {"queries": queries, "count": np.array([count], np.int64)}
-    values, places = session.run({"papers": placed}, given)
-    right = queries.astype(np.float64) @ papers.T.astype(np.float64)
-    norms = np.linalg.norm(queries, axis=1) * np.linalg.norm(papers, axis=1).max()
-    bound = 1.001 * (error_bound(d)[0] * norms[:, None] + error_bound(d)[1])
-    named = np.zeros(right.shape, bool)
-    np.put_along_axis(named, places, True, axis=1)
-    apart = np.abs(np.take_along_axis(right, places, axis=1) - values)
-    missed = ~named & (right > values[:, -1:] + 2 * bound)
-    if not ((apart <= bound).all() and (named.sum(axis=1) == count).all() and not missed.any()):
-        raise _wrong(device, float(apart.max()))
-    last = session.run({"papers": placed}, {**given, "queries": queries[7:8]})[0][0, 0]
-    if not abs(last - right[7].max()) <= bound[7, 0]:
-        raise _wrong(device, float(abs(last - right[7].max())))
-
-
-def _wrong(device: str, apart: float) -> ModelError:
-    return ModelError(
-        f"{device} computes other products than the CPU, {apart:.2g} apart, as if float32 were not "
-        "float32 there; scan on the CPU"
-    )
 
 
 def _number(device: str) -> int | None:
