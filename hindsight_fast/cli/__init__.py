@@ -94,4 +94,9 @@ def main() -> NoReturn:
     except OSError as error:  # of what has no sentence of its own: standard output, the work folder
         sys.stderr.write(f"hindsight-fast: the system refused: {error}\n")
         sys.exit(5)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # polars': values that no table can hold
+            raise
+        console.note(f"hindsight-fast: a file is damaged, `verify` says which: {error}")
+        sys.exit(3)
     sys.exit(0)

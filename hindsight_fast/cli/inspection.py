@@ -95,6 +95,19 @@ def _facts(path: Path) -> dict[str, Any]:
 
 
 def _tell(facts: dict[str, Any]) -> None:
+    """Say it in words, which facts that others wrote need not allow."""
+    try:
+        _tell_rows(facts)
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+        from hindsight_fast.errors import ArtefactError
+
+        raise ArtefactError(
+            f"what its manifest says of this {facts['kind']} can't be told ({error!r}); it was not "
+            "written by this program, or not by this version"
+        ) from error
+
+
+def _tell_rows(facts: dict[str, Any]) -> None:
     told = rows(facts)
     width = max(len(what) for what, _ in told)
     for what, value in told:  # lines, not a table: a signature must not be cut

@@ -18,7 +18,7 @@ import polars as pl
 from hindsight_fast.errors import ArtefactError
 from hindsight_fast.papers import readers
 from hindsight_fast.papers.readers import Batch, Given, streams
-from hindsight_fast.storage import storage_errors, verify_folder
+from hindsight_fast.storage import check_file, read_manifest, storage_errors, verify_folder
 
 KIND: Final = "collection"
 RAW: Final = "raw"
@@ -132,12 +132,29 @@ def read_list(folder: Path) -> Iterator[Kept]:
     """
     path = folder / LIST
     with storage_errors(f"read {path}"):
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_bytes().splitlines()
     for number, line in enumerate(lines, start=1):
         try:
-            yield Kept.from_record(json.loads(line))
-        except (ValueError, KeyError, TypeError) as error:
+            page = Kept.from_record(json.loads(line))
+            if "/" in (page.file or ""):
+                raise ValueError(f"{page.file!r} is no name of a file")
+            yield page
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ArtefactError(f"{path}, line {number}: {error}") from error
+
+
+def check_all_there(folder: Path) -> None:
+    """Check that a finished collection has all of its answers; they are looked at when read.
+
+    Raises
+    ------
+    ArtefactError
+        It hasn't, or its list of them is not as it was written.
+    """
+    check_file(folder / LIST, read_manifest(folder).file(LIST), full=True)
+    for page in read_list(folder):
+        if page.file is not None and not (folder / RAW / page.file).is_file():
+            raise ArtefactError(f"{folder / RAW / page.file} is missing; collect it anew")
 
 
 def folder_of(path: Path) -> Path | None:

@@ -37,6 +37,8 @@ def find_files(sources: Iterable[Path]) -> list[Path]:
     ------
     DataError
         A folder without such files, or a file whose name is not UTF-8.
+    ArtefactError
+        A collection that is damaged.
     StorageError
         A folder that the system does not let be read.
     """
@@ -56,6 +58,7 @@ def _files_of(source: Path) -> list[Path]:
     for folder, inner, files in os.walk(source, onerror=_refuse_folder):
         kind = _made_here(folder, files)
         if kind == answers.KIND:
+            answers.check_all_there(Path(folder))
             inner[:], files = [answers.RAW], []
         elif kind:
             if Path(folder) == source:

@@ -75,8 +75,9 @@ def view(
     ArtefactError
         It is damaged.
     """
-    from hindsight_fast.index import Index
+    from hindsight_fast.index import GRAPH, Index
 
+    manifest.file(GRAPH)
     for name, facts in manifest.files.items():
         if name not in leave:
             full_hash_once(folder / name, facts)

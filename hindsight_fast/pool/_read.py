@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hindsight_fast import projection
+from hindsight_fast.agreement import Agreement
 from hindsight_fast.config import fingerprint
 from hindsight_fast.errors import ArtefactError, UsageError
 from hindsight_fast.impact import in_words
@@ -108,13 +109,14 @@ class Pool:
         )
         self.citations_as_of = manifest.text("citations_as_of", 64)
         self.coverage = manifest.table("coverage")
+        manifest.file(IMPACT)
         self.impact: NDArray[np.float32] = map_array(path / IMPACT, np.float32, (self.n,))
         of_store = self._vectors()
         self.vectors: NDArray[np.float32] = of_store.array[self.offset : self.offset + self.n]
         self.precision = of_store.precision
-        self.precision_cost: dict[str, Any] | None = of_store.manifest.body.get("precision_cost")
+        self.precision_cost = _measured(of_store.manifest, "precision_cost")
         self.taken = of_store.taken
-        self.check: dict[str, Any] | None = of_store.manifest.body.get("check")
+        self.check = _measured(of_store.manifest, "check")
         self._content = of_store.content_hash
         self.index = self._view_index()
         self.projection = self._projection(of_store)
@@ -312,6 +314,19 @@ def _find_store(path: Path, manifest: Manifest, given: Store | str | Path | None
             "again, or say where it is"
         )
     return Store.open(place)
+
+
+def _measured(manifest: Manifest, key: str) -> dict[str, Any] | None:
+    """Facts about vectors, among them an `Agreement`, if there are any."""
+    if manifest.body.get(key) is None:
+        return None
+    facts = manifest.table(key)
+    try:
+        if (agreement := Agreement.from_facts(facts)) is not None:
+            f"{agreement.n:,} {agreement.in_words()} {agreement.similarity_error or 0:g}"
+    except (TypeError, ValueError) as error:
+        raise ArtefactError(f"{manifest.folder}: '{key}' holds no numbers: {error}") from error
+    return facts
 
 
 def _check_store(manifest: Manifest, store: Store) -> None:

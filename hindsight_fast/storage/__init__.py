@@ -17,6 +17,7 @@ from hindsight_fast.storage._kept import flushed_facts, is_whole
 from hindsight_fast.storage._manifests import (
     FileFacts,
     Manifest,
+    check_file,
     kind_of,
     open_folder,
     open_with,
@@ -66,6 +67,7 @@ __all__ = [
     "Steps",
     "Target",
     "Unfinished",
+    "check_file",
     "create_array",
     "existing",
     "flushed_facts",

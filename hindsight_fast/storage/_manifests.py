@@ -110,6 +110,12 @@ class Manifest:
         except ValueError:
             self._wrong(key, "a date")
 
+    def file(self, name: str) -> FileFacts:
+        """Return the facts of a file that must be named: others are not checked."""
+        if name not in self.files:
+            raise ArtefactError(f"{self.folder / MANIFEST} doesn't name {name}; make it again")
+        return self.files[name]
+
     def _wrong(self, key: str, expected: str) -> NoReturn:
         raise ArtefactError(
             f"{self.folder / MANIFEST}: '{key}' must be {expected}; "
@@ -307,6 +313,13 @@ def _of_kind(folder: Path, kind: str) -> Manifest:
 
 
 def check_file(path: Path, facts: FileFacts, *, full: bool) -> None:
+    """Check that a file is the one that a manifest names: its size, and all bytes or a sample.
+
+    Raises
+    ------
+    ArtefactError
+        It is missing, or another.
+    """
     with storage_errors(f"read {path}"), open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size != facts.size:

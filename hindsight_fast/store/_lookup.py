@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from hindsight_fast.errors import ArtefactError
 from hindsight_fast.papers.utf8 import text_bytes
 from hindsight_fast.storage import ArrayWriter, map_array
 
@@ -19,6 +20,7 @@ TEXTS = ("id", "title", "venue", "url", "date_precision")
 TEXT_FILE = "lookup-text.npy"
 STARTS_FILE = "lookup-starts.npy"
 _WIDTH = len(TEXTS)
+_LONGEST = 1 << 24  # bytes of a text; with false bounds each could be the whole file
 
 
 def _flat(papers: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
@@ -61,6 +63,7 @@ class Lookup:
     """The two files of a store of `n` papers with `n_bytes` of text, mapped."""
 
     def __init__(self, folder: Path, n: int, n_bytes: int) -> None:
+        self._folder = folder
         self._starts: NDArray[np.int64] = map_array(
             folder / STARTS_FILE, np.int64, (n * _WIDTH + 1,)
         )
@@ -70,20 +73,28 @@ class Lookup:
         """Tell whether the papers from a row on have just these texts."""
         lengths, text = _flat(papers)
         starts = self._starts[row * _WIDTH : (row + papers.height) * _WIDTH + 1]
+        if not np.array_equal(np.diff(starts), lengths):
+            return False
         here = self._text[starts[0] : starts[-1]]
-        return np.array_equal(np.diff(starts), lengths) and np.array_equal(here, text)
+        return np.array_equal(here, text)
 
     def texts(self, rows: NDArray[np.int64], columns: Sequence[str] = TEXTS) -> pl.DataFrame:
         """Return these columns, some of `TEXTS`, of these rows; an empty text is null.
 
-        So is one that is not UTF-8, which only damage makes.
+        Raises
+        ------
+        ArtefactError
+            There are no texts at these rows, or none that are UTF-8: the files are damaged.
         """
         bounds = self._starts[rows[:, None] * _WIDTH + np.arange(_WIDTH + 1)]
+        lengths = np.diff(bounds, axis=1)
+        inside = bounds.min(initial=0) >= 0 and bounds.max(initial=0) <= len(self._text)
+        if not inside or lengths.min(initial=0) < 0 or lengths.max(initial=0) > _LONGEST:
+            raise ArtefactError(f"{self._folder / STARTS_FILE} is damaged; build the store again")
         text, low, high = self._text.data, bounds[:, 0].tolist(), bounds[:, -1].tolist()
         # Texts are slices of one piece of bytes: a Python string for each would take ten times
         # as long.
         together = b"".join([text[a:b] for a, b in zip(low, high, strict=True)])
-        lengths = np.diff(bounds, axis=1)
         ends = np.cumsum(lengths, axis=None).reshape(lengths.shape)
         places = {name: TEXTS.index(name) for name in columns}
         found = pl.DataFrame(
@@ -91,10 +102,15 @@ class Lookup:
             | {f"{name} length": lengths[:, at] for name, at in places.items()}
         )
         piece = pl.lit(together, pl.Binary)
-        return found.select(
-            pl.when(pl.col(f"{name} length") > 0)
-            .then(piece.bin.slice(pl.col(name), pl.col(f"{name} length")))
-            .cast(pl.String, strict=False)
-            .alias(name)
-            for name in columns
-        )
+        try:
+            return found.select(
+                pl.when(pl.col(f"{name} length") > 0)
+                .then(piece.bin.slice(pl.col(name), pl.col(f"{name} length")))
+                .cast(pl.String)
+                .alias(name)
+                for name in columns
+            )
+        except pl.exceptions.PolarsError as error:
+            raise ArtefactError(
+                f"{self._folder / TEXT_FILE} is damaged; build the store again"
+            ) from error

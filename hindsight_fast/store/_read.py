@@ -19,7 +19,7 @@ from hindsight_fast.papers.schema import (
     REJECT_SCHEMA,
 )
 from hindsight_fast.storage import Manifest, map_array, open_with, storage_errors
-from hindsight_fast.store._lookup import TEXTS, Lookup
+from hindsight_fast.store._lookup import STARTS_FILE, TEXT_FILE, TEXTS, Lookup
 
 KIND = "store"
 VECTORS_KIND = VECTORS_FOLDER = "vectors"
@@ -87,12 +87,12 @@ class Vectors:
         self.encoder = manifest.text("encoder", 64)
         self.encoder_fingerprint = manifest.text("encoder_fingerprint", 128)
         self.precision = manifest.text("precision", 16)
-        self.taken: list[str] = manifest.body.get("taken", [])
+        self.taken = manifest.texts("taken")
         self.theta = manifest.real("theta", -1, 1)
         self.dim = manifest.integer("dim", 1, 65_536)
         self.since = manifest.date("since") if manifest.body.get("since") else None
         self.array: NDArray[np.float32] = map_array(folder / VECTORS, np.float32, (n, self.dim))
-        self.content_hash = manifest.files[VECTORS].blake2b
+        self.content_hash = manifest.file(VECTORS).blake2b
 
 
 class Store:
@@ -136,7 +136,13 @@ class Store:
             It is missing, damaged, or something else.
         """
         folder = Path(path)
-        return open_with(folder, KIND, lambda manifest: cls(folder, manifest))
+
+        def read(manifest: Manifest) -> Store:
+            for name in (PAPERS, DATES, CITATIONS, TEXT_FILE, STARTS_FILE):
+                manifest.file(name)
+            return cls(folder, manifest)
+
+        return open_with(folder, KIND, read)
 
     @property
     def venues(self) -> venues.Table:
@@ -201,6 +207,8 @@ class Store:
         ------
         IndexError
             A row is negative or too large.
+        ArtefactError
+            The files are damaged.
         """
         wanted = rows.astype(np.int64)
         if wanted.size and (wanted.min() < 0 or wanted.max() >= self.n):
@@ -208,6 +216,9 @@ class Store:
         known = self._lookup.texts(wanted, [name for name in columns if name in TEXTS])
         if "date" in columns:
             date = pl.Series("date", self.dates[wanted])
+            known_days = date.filter(date != UNDATED)
+            if not known_days.is_between(days(dt.date.min), days(dt.date.max)).all():
+                raise ArtefactError(f"{self.path / DATES} holds no dates; build the store again")
             known = known.with_columns(pl.when(date != UNDATED).then(date).cast(pl.Date))
         if "citations" in columns:
             counts = pl.Series("citations", self.citations[wanted])
@@ -331,7 +342,8 @@ def read_rows(
     with storage_errors(f"read {path}"):
         try:
             return (lazy if columns is None else lazy.select(columns)).collect()
-        except pl.exceptions.PolarsError as error:
+        # A panic is no PolarsError, and no Exception.
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             raise ArtefactError(f"{path} can't be read: {str(error)[:200]}") from error
 
 
