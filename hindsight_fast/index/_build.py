@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -77,7 +76,8 @@ def build_index(
         Called with the number of papers done since the last call.
     work
         The journal of `folder`: what it notes of an index of just these vectors, rows and settings
-        is not made again. Files that it doesn't name must not be in the folder.
+        is not made again. Files that it doesn't name must not be in the folder, nor anything that
+        another user wrote: a graph can be such that who loads it crashes.
     old
         An index to take over from, where most of its papers are among these.
 
@@ -125,9 +125,7 @@ class _Job:
     def __init__(self, folder: Path, config: IndexConfig, threads: int, work: Work | None) -> None:
         self._folder, self._config, self._threads, self._work = folder, config, threads, work
         self._dim = 0
-        # A graph can be such that who loads it crashes: of others nothing is gone on with.
-        ours = work is not None and folder.stat().st_uid == os.geteuid()
-        noted = [one for one in work.noted if "index" in one] if work is not None and ours else []
+        noted = [] if work is None else [one for one in work.noted if "index" in one]
         self._noted = [one for one in noted if self._is_there(one)]
 
     def _is_there(self, record: Mapping[str, Any]) -> bool:
