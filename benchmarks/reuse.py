@@ -48,7 +48,7 @@ def main() -> None:
         grown = stored(place / "grown", made.papers, range(more // 2, n + more), 0)
         other = stored(place / "other", -made.papers, range(n), 0)
 
-        def measure(case: str, store: Store, **settings: Any) -> None:
+        def measure(case: str, store: Store, sign: int = 1, **settings: Any) -> None:
             began = time.perf_counter()
             pool = build_pool(
                 store,
@@ -67,7 +67,7 @@ def main() -> None:
                     "papers": pool.n_papers,
                     "taken": facts["n_taken"],
                     "unreachable": facts["n_unreachable"],
-                    "recall": recall(pool, made.ideas, arguments.threads),
+                    "recall": recall(pool, sign * made.ideas, arguments.threads),
                 }
             )
 
@@ -77,7 +77,7 @@ def main() -> None:
         measure("another recipe", old, reuse=first, recipe="log")
         measure(f"{more:,} new, {more // 2:,} gone", grown, reuse=first)
         measure("the same, fresh", grown)
-        measure("other vectors", other, reuse=first)
+        measure("other vectors", other, sign=-1, reuse=first)
     facts = machine("numpy", "numba", "polars", "usearch")
     print(f"{n:,} papers; {facts['processor']}\n{table(rows)}")
     write_json(
