@@ -231,15 +231,10 @@ def places(value: Any, so_far: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
     if isinstance(value, dict):
         inside = list(cast(dict[str, Any], value).items())
     elif isinstance(value, list):
-        inside = list(enumerate(first(value)))
+        inside = list(enumerate(cast("tuple[Any, ...]", value)[:1]))
     for key, one in inside:
         yield (*so_far, key)
         yield from places(one, (*so_far, key))
-
-
-def first(values: list[Any]) -> list[Any]:
-    """The first of them, if there is one."""
-    return values[:1]
 
 
 def put(value: Any, place: tuple[Any, ...], new: Any) -> Any:

@@ -11,6 +11,7 @@ import base64
 import contextlib
 import itertools
 import os
+import shutil
 import time
 import zlib
 from collections.abc import Callable, Collection, Generator, Mapping
@@ -179,7 +180,8 @@ def publish_resumable(
         descriptor = lock_folder(folder)
     try:
         staging = Staging(folder, fingerprint)
-        work = _continue(staging, target, made_from, restore, discard=discard)
+        with nothing_begun_removed(folder):
+            work = _continue(staging, target, made_from, restore, discard=discard)
         try:
             yield work
         except BaseException:
@@ -228,6 +230,17 @@ def _continue(
         with contextlib.closing(NewJournal(journal)) as new:
             new.add(header)
             return Unfinished(staging, rows, new.done())
+
+
+@contextlib.contextmanager
+def nothing_begun_removed(folder: Path) -> Generator[None]:
+    """Where work in a folder can't even begin, nothing is left of it."""
+    try:
+        yield
+    except BaseException:
+        if not os.path.lexists(folder / JOURNAL):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def clear(folder: Path, keep: Collection[str]) -> None:

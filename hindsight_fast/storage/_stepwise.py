@@ -19,7 +19,7 @@ from hindsight_fast.storage._journal import Journal, NewJournal, Record, records
 from hindsight_fast.storage._manifests import MANIFEST
 from hindsight_fast.storage._moving import JOURNAL, LOCK, lock_folder
 from hindsight_fast.storage._publishing import Staging, finish, prepare
-from hindsight_fast.storage._resuming import check_header, clear
+from hindsight_fast.storage._resuming import check_header, clear, nothing_begun_removed
 
 _VERSION = 1
 
@@ -37,11 +37,13 @@ class Steps:
         What earlier processes noted, in order; lines that didn't survive are left out.
     keep : bool
         After an exception, what is done stays; else nothing does.
+    anything : bool
+        Something is noted; of work without that, nothing stays.
     """
 
     def __init__(self, staging: Staging, noted: list[Record], journal: Journal) -> None:
         self.folder, self.body, self.noted = staging.folder, staging.body, noted
-        self.keep = True
+        self.keep, self.anything = True, bool(noted)
         self._journal = journal
 
     def note(self, record: Record) -> None:
@@ -54,6 +56,7 @@ class Steps:
         """
         self._journal.add(record)
         self._journal.sync()
+        self.anything = True
 
 
 @contextlib.contextmanager
@@ -95,7 +98,7 @@ def publish_stepwise(
     try:
         staging = Staging(folder, fingerprint)
         header = {"version": _VERSION, "kind": kind, "made_from": dict(made_from)}
-        with storage_errors(writing):
+        with nothing_begun_removed(folder), storage_errors(writing):
             noted = _noted(folder, header, discard=overwrite)
             with contextlib.closing(NewJournal(folder / JOURNAL)) as new:
                 for record in (header, *noted):
@@ -105,7 +108,7 @@ def publish_stepwise(
         try:
             yield work
         except BaseException:
-            if not work.keep:
+            if not work.keep or not work.anything:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
         finally:
