@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from collect_world import services
 from command_line import environment, run
 from hindsight_fast import Scorer, runs
 from hindsight_fast.encoding import embed_store
@@ -28,7 +29,17 @@ VERBS = {
     "score": "score ideas.jsonl --pool pool --out disk/made.parquet --matches disk/more.csv",
     "shards": "score ideas.jsonl --pool pool --out disk/made",
     "calibrate": "calibrate --pool pool --out disk/made",
+    "collect": "collect openalex --topic reasoning --cutoff 2023-06 --until 2025 --rate 2000 "
+    "--out disk/made",
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def api() -> Generator[None]:
+    """What `collect` asks."""
+    with pytest.MonkeyPatch.context() as patch:
+        for _ in services(patch):
+            yield
 
 
 @pytest.fixture(scope="module")

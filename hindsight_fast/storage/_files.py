@@ -14,6 +14,7 @@ from hindsight_fast.errors import ArtefactError, StorageError
 
 SAMPLE_BLOCK = 64 << 10  # bytes of each sampled block
 SAMPLE_BLOCKS = 8
+_UNTOLD = "Invalid thrift: transport error"  # polars' word for it at the end of a parquet file
 
 
 @contextlib.contextmanager
@@ -30,6 +31,11 @@ def storage_errors(action: str) -> Generator[None]:
         raise StorageError(f"could not {action}: {reason}{name}") from error
     except Exception as error:
         number = _number_in(error)
+        if _UNTOLD in str(error) and not action.startswith("read"):
+            raise StorageError(
+                f"could not {action}: not all of it could be written; the disk is full, or a limit "
+                "is in the way"
+            ) from error
         if not number:
             raise
         reason = _reason(number, os.strerror(number))
