@@ -223,11 +223,14 @@ def test_an_index_where_the_exact_scan_would_be_noticed() -> None:
 
 
 def test_gpus_are_estimated() -> None:
-    plan = planned(papers=10_000_000, ideas=100_000, index=False)
+    fed = Speeds(tokenised_per_s=1e9)
+    plan = planned(papers=10_000_000, ideas=100_000, index=False, speeds=fed)
     names = [stage.name for stage in plan.taken]
     a100, t4 = (dict(zip(names, plan.on(GPUS[name]), strict=True)) for name in ("a100", "t4"))
     flops = 1e7 * plan.shape.flops(230)
     assert a100["encode papers"] == pytest.approx(flops / (312e12 * UTILISATION))
+    slow = planned(papers=10_000_000, index=False, speeds=Speeds(tokenised_per_s=1e3))
+    assert slow.on(GPUS["a100"])[1] == pytest.approx(1e7 * 230 / 1e3)  # it waits for tokens
     assert a100["read and clean records"] == plan.stages[0].seconds
     scan = a100["search: exact scan along axes"]
     assert scan == pytest.approx(2 * 1e7 * 768 * 1e5 / (19.5e12 * UTILISATION))

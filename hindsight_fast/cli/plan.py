@@ -164,7 +164,8 @@ def _print_gpus(made: "Plan", gpus: list["Gpu"]) -> None:
     ]
     console.table(
         "On one GPU, estimated and not measured: data sheets' products (float16 to encode, float32 "
-        f"to scan) at {100 * UTILISATION:.0f}% of the peak; stages that no GPU helps as here",
+        f"to scan) at {100 * UTILISATION:.0f}% of the peak, no faster than this machine makes "
+        "tokens of texts; stages that no GPU helps as here",
         ["stage", *(gpu.name for gpu in gpus)],
         rows,
         right=tuple(range(1, len(gpus) + 1)),

@@ -50,12 +50,13 @@ GPUS: Final = {
 def seconds_on(gpu: Gpu, stage: Stage, job: Job, shape: Shape) -> float | None:
     """Seconds of a stage there; as here where a GPU can't help, None where papers don't fit.
 
-    Encoding is in float16. A scan is in float32, of papers that stay in the GPU's memory.
+    Encoding is in float16, no faster than tokens are made here. A scan is in float32, of papers
+    that stay in the GPU's memory.
     """
     if not stage.flops:
         return stage.seconds
     if not stage.name.startswith("search"):
-        return stage.flops / (gpu.half_tflops * 1e12 * UTILISATION)
+        return max(stage.flops / (gpu.half_tflops * 1e12 * UTILISATION), stage.feeding)
     papers = sizes.vectors(job.papers, shape.dim)
     if papers + _SPARE > gpu.memory_gb * 1e9:
         return None

@@ -305,8 +305,10 @@ def _cache(work: Path, dim: int) -> dict[str, float]:
 def _encoding(job: Job, threads: int) -> dict[str, Any]:
     encoder = load_encoder(job.encoder, device=job.device, precision=job.precision, threads=threads)
     texts = typical_texts(encoder, job.tokens)
+    tokens = float(encoder.count_tokens(texts).sum())
     return {
         "tokens_per_s": tokens_per_second(encoder, texts),
+        "tokenised_per_s": tokens / _best(lambda: encoder.count_tokens(texts)),
         "device": encoder.device,
         "computed_in": encoder.precision,
     }

@@ -17,6 +17,8 @@ class Speeds:
         Of float32 matrix products, in 1e9 operations a second.
     tokens_per_s : float
         Encoded; 0 where the model could not be tried.
+    tokenised_per_s : float
+        Tokens made of texts, without encoding them: what a GPU can be fed with.
     project_s : float
         Of a paper's coordinates along the axes of the exact scan.
     scan_s, pruned_s : float
@@ -50,6 +52,7 @@ class Speeds:
     records_per_s: float = 23_000.0
     gflops: float = 150.0
     tokens_per_s: float = 0.0
+    tokenised_per_s: float = 280_000.0
     project_s: float = 2.1e-5
     scan_s: float = 1.12e-8
     pruned_s: float = 2.7e-9

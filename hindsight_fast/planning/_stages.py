@@ -43,6 +43,8 @@ class Stage:
         On this machine.
     flops : float
         Of the work that a GPU could take over; 0 where there is none.
+    feeding : float
+        Seconds that this machine needs all the same, beside a GPU that encodes: texts to tokens.
     private : float
         Bytes of memory that must be there.
     cached : float
@@ -62,6 +64,7 @@ class Stage:
     kept: float = 0.0
     temporary: float = 0.0
     flops: float = 0.0
+    feeding: float = 0.0
     how: str = ""
     counts: bool = True
 
@@ -171,6 +174,7 @@ def _embed(job: Job, shape: Shape, speeds: Speeds, threads: int) -> Stage:
         private=_model(shape, threads) + 2 * n,
         kept=kept,
         flops=n * shape.flops(job.tokens),
+        feeding=n * job.tokens / speeds.tokenised_per_s,
         how=how,
     )
 
@@ -217,7 +221,12 @@ def _score(job: Job, shape: Shape, speeds: Speeds, threads: int) -> Iterator[Sta
     each, how = encode_s(job, shape, speeds)
     model = _model(shape, threads) + _RUN * d * 8
     yield Stage(
-        "encode ideas", START + m * each, private=model, flops=m * shape.flops(job.tokens), how=how
+        "encode ideas",
+        START + m * each,
+        private=model,
+        flops=m * shape.flops(job.tokens),
+        feeding=m * job.tokens / speeds.tokenised_per_s,
+        how=how,
     )
     ways = searches(job, shape, speeds)
     chosen = INDEX if wants_index(job, shape, speeds) else next(iter(ways))
