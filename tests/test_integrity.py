@@ -19,7 +19,6 @@ from forging import sealed, settle
 from integrity_world import KINDS, Build, make_build, owner, trusting
 from using import Worker
 
-VERIFY = {"scores": "verify scores", "model": "verify model"}
 ALLOWED_MB = 300  # of memory more than whole artefacts take
 
 # pytest.param(how many of each, marks)
@@ -77,8 +76,7 @@ class Judge:
 
     def verify(self, name: str, change: str = "") -> dict[str, Any]:
         """Verify."""
-        what = VERIFY.get(KINDS[name], "verify")
-        return self.ask(what, name, self._build.folder, change)
+        return self.ask("verify", name, self._build.folder, change)
 
     def must_see(self, name: str, change: str, *, used: str | None = None) -> None:
         """Whoever verifies must be told, and whoever opens must be told or not be harmed."""
@@ -141,12 +139,17 @@ def test_every_byte_is_looked_at(
 
 @pytest.mark.parametrize("n", SOME)
 def test_a_cache_gives_what_was_put_there_or_nothing(build: Build, judge: Judge, n: int) -> None:
+    """`verify` sees all that is in the way of a vector, and no more: SQLite's unused bytes."""
     rng, path = random.Random(n), build.folder / "cache" / "vectors.sqlite"
+    assert "done" in judge.verify("cache")
     raw, nothing = path.read_bytes(), hashlib.blake2b(b"", digest_size=8).hexdigest()
     for change, data in changes(raw, raw, rng, 20 * n):
         path.write_bytes(data)
         answer = judge.use("cache", f"cache: {change}")[0]
-        assert answer.get("done", nothing) in (nothing, judge.whole["cache"]["done"]), change
+        found = answer.get("done", nothing)
+        assert found in (nothing, judge.whole["cache"]["done"]), change
+        if found == nothing and data:  # an empty file is an empty cache
+            assert "refused" in judge.verify("cache", f"cache: {change}"), change
         for beside in path.parent.glob("vectors.sqlite-*"):
             beside.unlink()
     assert not judge.wrong

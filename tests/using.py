@@ -27,9 +27,9 @@ from hindsight_fast.cli import inspection
 from hindsight_fast.encoding import VectorCache
 from hindsight_fast.encoding._cache import vector_keys
 from hindsight_fast.errors import HindsightError
-from hindsight_fast.model_folders import model_facts, verify_model
+from hindsight_fast.model_folders import model_facts
 from hindsight_fast.papers import read_papers
-from hindsight_fast.pool import Pool, describe, verify_artefact
+from hindsight_fast.pool import Pool, describe
 from hindsight_fast.store import Store
 from hindsight_models import Encoded
 
@@ -114,9 +114,7 @@ USES: dict[str, Callable[[Path], object]] = {
     "collection": _collection,
     "model": _model,
     "cache": _cache,
-    "verify": verify_artefact,
-    "verify scores": runs.verify,
-    "verify model": verify_model,
+    "verify": inspection.verified,
 }
 
 

@@ -49,14 +49,27 @@ def info(path: Thing, as_json: Json = False) -> None:
 def verify(path: Folder, as_json: Json = False) -> None:
     """Check every byte of a store, a pool or a score table, and that its parts belong together.
 
+    Vectors, a cache of them, a collection and a model are checked too.
+
     Example: hindsight-fast verify pool
     """
-    from hindsight_fast import pool, runs
-
-    checked = runs.verify(path) if runs.is_scores(path) else pool.verify_artefact(path)
+    checked = verified(path)
     console.finish(
         as_json, {"path": str(path), "whole": True, "checked": checked}, f"{path} is whole"
     )
+
+
+def verified(path: Path) -> list[str]:
+    """Check every byte of any artefact; what was checked, a phrase each."""
+    from hindsight_fast import pool, runs
+    from hindsight_fast.encoding import VectorCache, is_cache
+    from hindsight_fast.model_folders import verify_model
+
+    if is_cache(path):
+        return VectorCache(path).verify()
+    if (path / "card.json").is_file():
+        return [f"{verify_model(path)['n_golden']} golden vectors"]
+    return runs.verify(path) if runs.is_scores(path) else pool.verify_artefact(path)
 
 
 def doctor(as_json: Json = False) -> None:

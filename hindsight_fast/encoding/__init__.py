@@ -1,6 +1,6 @@
 """Texts to vectors: those of a batch of ideas, and those of a store's papers."""
 
-from hindsight_fast.encoding._cache import CACHE_LIMIT, CacheUse, VectorCache
+from hindsight_fast.encoding._cache import CACHE_LIMIT, CacheUse, VectorCache, is_cache
 from hindsight_fast.encoding._cost import (
     SAMPLE,
     precision_cost,
@@ -24,6 +24,7 @@ __all__ = [
     "VectorCache",
     "embed_store",
     "encode_texts",
+    "is_cache",
     "precision_cost",
     "precision_cost_of_papers",
     "sample_papers",

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hindsight_fast.encoding._database import Database, lock
+from hindsight_fast.encoding._database import FILE, Database, lock
 from hindsight_fast.errors import ArtefactError, StorageError
 from hindsight_fast.store import UNIT_TOLERANCE
 from hindsight_models import Encoded
@@ -96,6 +96,31 @@ class VectorCache:
         """Let go of the file; the next use opens it again."""
         self._rows.close()
 
+    def verify(self) -> list[str]:
+        """Check every byte of every vector; returns what was checked, a phrase each.
+
+        Raises
+        ------
+        ArtefactError
+            The file is damaged, which costs no more than encoding some texts again.
+        StorageError
+            It can't be read.
+        """
+        n = 0
+        for key, stored in self._rows.all_rows():
+            # A damaged file may give anything in place of bytes.
+            if (
+                not isinstance(key, bytes)
+                or not isinstance(stored, bytes)
+                or stored[-_CHECK:] != _checksum(key, stored[:-_CHECK])
+            ):
+                raise ArtefactError(
+                    f"a vector in {self.folder} is not as it was written, and so never used: "
+                    "remove the folder, or leave it"
+                )
+            n += 1
+        return [f"{n} vectors"]
+
     def fill(self, keys: Sequence[bytes], out: Encoded) -> list[int]:
         """Put what is here into the rows of `out`; returns the places of the texts that are not.
 
@@ -129,6 +154,11 @@ class VectorCache:
             self._rows.write(rows)
         except (ArtefactError, StorageError) as error:
             self.trouble = str(error)
+
+
+def is_cache(folder: Path) -> bool:
+    """Tell whether a folder is a cache of vectors."""
+    return (folder / FILE).is_file()
 
 
 def vector_keys(encoder: Identified, pairs: Sequence[tuple[str, str]]) -> list[bytes]:

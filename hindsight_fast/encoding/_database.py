@@ -141,6 +141,19 @@ class Database:
                     [(key, value, hour()) for key, value in part],
                 )
 
+    def all_rows(self) -> Generator[tuple[object, object]]:
+        """Every key with its value, after a look at how the file is built.
+
+        Raises
+        ------
+        ArtefactError, StorageError
+            The file is damaged, or can't be read.
+        """
+        with self._work() as connection:
+            if (found := connection.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
+                raise ArtefactError(f"the cache {self.path} is damaged: {found}")
+            yield from connection.execute("SELECT key, value FROM vectors")
+
     def close(self) -> None:
         """Let go of the file."""
         with lock:
