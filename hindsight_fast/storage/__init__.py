@@ -6,6 +6,11 @@ renamed into place; what a killed process leaves there is wiped by the next, or 
 the work takes days (`publish_resumable`). A reader that has mapped the files of an artefact keeps
 them when a new one takes its place.
 
+What is written through a mapping has its space taken before, so that a full disk is an error. What
+is read through one can't be guarded so: where a network drive goes away under a mapped file, the
+system ends the process (SIGBUS), and no code here learns of it. Nothing half-made is published
+then, and work that is kept goes on once the drive is back.
+
 The files that a manifest names lie directly in the folder and are regular files: a symbolic link
 among them is refused, since what it points at could change under a mapping. The folder itself
 may be reached through links.
