@@ -16,7 +16,7 @@ from pathlib import Path
 OWN: dict[str, list[str]] = {
     "opening": ["opening"],
     "scan": ["scan"],
-    "search": ["search"],
+    "search": ["search", "--work", "bench-out/search"],
     "encode": ["encode"],
     "matmul": ["matmul"],
     "memory": ["memory"],

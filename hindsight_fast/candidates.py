@@ -26,8 +26,9 @@ EXPANSIONS: Final = (
 BEYOND: Final = (0, 0.25, 0.5, 1, 2, 3, 5)
 """Papers nominated beyond K, in multiples of K (or of `_FEW`, where K is less)."""
 
-RESCORING: Final = 1.0
-"""How many candidates a graph can hold in the time that it takes to rescore one paper."""
+RESCORING: Final = 0.25
+"""How many candidates a graph can hold in the time that it takes to rescore one paper. Of 200,000
+made-up papers in 768 dimensions one is rescored in 0.65 microseconds, and one of ef takes 3."""
 
 _FEW = 10
 
@@ -150,27 +151,32 @@ def choose(scorer: Searching, vectors: NDArray[np.float32], target: float = TARG
     """
     k = scorer.config.k
     exact = scorer.match_exactly(vectors)
-    best: tuple[float, int, int, Matches] | None = None
-    last: tuple[int, int, Matches] | None = None
+
+    def tried(count: int, expansion: int) -> Matches:
+        return scorer.decide(vectors, scorer.nominate(vectors, count, expansion))
+
+    def reaches(found: Matches) -> bool:
+        share = recall(found, exact)
+        return share is not None and share >= target
+
+    best: tuple[int, int, Matches] | None = None
+    least = math.inf
     for expansion, counts in _ladder(k):
-        if best is not None and _cost(counts[0], expansion) >= best[0]:
+        if _cost(counts[0], expansion) >= least:
             break
-        # Best first, so the fewer that a smaller count gives are the first of these.
-        nominated = scorer.nominate(vectors, counts[-1], expansion)
+        if not reaches(tried(counts[-1], expansion)):
+            continue
         for count in counts:
-            cost = _cost(count, expansion)
-            if best is not None and cost >= best[0]:
+            if _cost(count, expansion) >= least:
                 break
-            found = scorer.decide(vectors, nominated[:, :count])
-            last = count, expansion, found
-            share = recall(found, exact)
-            if share is not None and share >= target:
-                best = cost, *last
+            if reaches(found := tried(count, expansion)):
+                best, least = (count, expansion, found), _cost(count, expansion)
                 break
     if best is not None:
-        return _choice(best[1], best[2], best[3], exact, target, reached=True)
-    assert last is not None  # a ladder is never empty
-    return _choice(*last, exact, target, reached=False)
+        return _choice(*best, exact, target, reached=True)
+    expansion, counts = [*_ladder(k)][-1]
+    found = tried(counts[-1], expansion)
+    return _choice(counts[-1], expansion, found, exact, target, reached=False)
 
 
 def recall(found: Matches, exact: Matches) -> float | None:
