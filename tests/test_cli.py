@@ -97,6 +97,25 @@ def test_the_same_command_again_does_nothing_and_another_is_refused(
     assert run(home, place, f"{other} --overwrite").returncode == 0
 
 
+def test_a_folder_of_shards_is_a_table_too(home: Path, place: Path, tmp_path: Path) -> None:
+    out, matches = tmp_path / "scores", tmp_path / "matches"
+    command = f"score {place}/ideas.jsonl --pool {place}/pool --out scores --matches matches"
+    done = run(home, tmp_path, command)
+    assert done.returncode == 0, done.stderr
+    assert pl.scan_parquet(out / "*.parquet").collect().height == 30
+    assert pl.scan_parquet(matches / "*.parquet").collect().height == 30 * 20
+    for folder in ("scores", "matches"):
+        told = run(home, tmp_path, f"info {folder}")
+        assert told.stdout.endswith(f"{folder} is a score table\n"), told.stderr
+        assert "HindSight recipe=paper" in told.stdout
+        assert run(home, tmp_path, f"verify {folder}").stdout == f"{folder} is whole\n"
+    again = run(home, tmp_path, command)
+    assert "nothing was done" in again.stdout
+    (out / "part-0000000.parquet").write_bytes(b"PAR1")
+    assert run(home, tmp_path, "verify scores").returncode == 3
+    assert run(home, tmp_path, "info scores").returncode == 3
+
+
 def test_a_table_that_was_cut_is_made_again(home: Path, place: Path) -> None:
     command = "score ideas.jsonl --pool pool --out cut.jsonl"
     assert run(home, place, command).returncode == 0

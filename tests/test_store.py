@@ -68,6 +68,25 @@ def test_lookup_names_papers_as_the_table_does(tmp_path: Path) -> None:
             store.lookup(np.array([bad]))
 
 
+def test_papers_are_named_with_what_the_table_says(tmp_path: Path) -> None:
+    odd = ["", "Ünïcode 😀 的", "a", "e\u0301", None, "x" * 3000]
+    papers = [
+        paper(i, title=f"{odd[i % 6]}{i}", venue=odd[(i + 1) % 6], url=odd[(i + 2) % 6])
+        | ({"citations": None} if i % 4 == 0 else {})
+        | ({"date": None, "date_precision": None} if i % 9 == 0 else {})
+        for i in range(40)
+    ]
+    store = build_store(table(papers), tmp_path / "store")
+    rows = np.random.default_rng(0).integers(0, store.n, 100)
+    named = store.lookup(rows)
+    slow = store.papers(named.columns)[rows].with_columns(
+        pl.when(pl.col("venue", "url") != "").then(pl.col("venue", "url"))  # "" is null there
+    )
+    assert named.equals(slow)
+    for columns in (["id"], ["citations", "id"], ["url", "date"]):
+        assert store.lookup(rows, columns).equals(slow.select(columns))
+
+
 def test_a_window_is_a_slice(tmp_path: Path) -> None:
     store = build_store(table(ROWS), tmp_path / "store")
     day = dt.date
