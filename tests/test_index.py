@@ -146,7 +146,7 @@ def test_deterministic_builds_are_equal_to_the_byte(papers: F32, tmp_path: Path)
 
 def test_another_expansion_after_opening(papers: F32, ideas: F32, tmp_path: Path) -> None:
     before = build(tmp_path, papers).search(ideas, 10, threads=1)
-    again = Index.view(tmp_path, IndexConfig(expansion_search=256), threads=4)
+    again = Index.view(tmp_path, IndexConfig(expansion_search=256))
     assert again.expansion_search == 256
     assert (again.search(ideas, 10, threads=4) == before).mean() > 0.98
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from usearch.index import Index as Usearch
 
 from hindsight_fast.codes import ToCode
 from hindsight_fast.errors import ArtefactError
@@ -30,8 +31,10 @@ from hindsight_fast.index import (
 from hindsight_fast.index import _build as building
 from hindsight_fast.index._build import part_end
 from hindsight_fast.index._graph import Graph
-from hindsight_fast.index._links import read_saved
+from hindsight_fast.index._links import read_layout, read_saved
+from hindsight_fast.index._order import near_order, write_in_order
 from hindsight_fast.storage import publish_stepwise
+from hindsight_kernels import walk
 from killing import in_child
 from test_index import DIM, F32, build, like_an_encoder, recall
 
@@ -55,6 +58,11 @@ class Notes:
 @pytest.fixture(scope="module")
 def papers() -> F32:
     return like_an_encoder(1, 3000)
+
+
+@pytest.fixture(scope="module")
+def ideas() -> F32:
+    return like_an_encoder(2, 100)
 
 
 @pytest.fixture(autouse=True)
@@ -119,14 +127,14 @@ def test_a_graph_that_is_not_the_one_noted_is_never_loaded(
     good = part.read_bytes()
     part.write_bytes(good[:-9] + bytes([good[-9] ^ 1]) + good[-8:])
     bad = part.read_bytes()
-    opened = Graph.open.__func__  # type: ignore[attr-defined]
+    opened = Graph.load.__func__  # type: ignore[attr-defined]
 
     def watched(cls: type[Graph], path: Path, *args: Any, **kwargs: Any) -> Graph:
         assert path.read_bytes() != bad
         graph: Graph = opened(cls, path, *args, **kwargs)
         return graph
 
-    monkeypatch.setattr(Graph, "open", classmethod(watched))
+    monkeypatch.setattr(Graph, "load", classmethod(watched))
     facts = build_index(papers, everyone(papers), tmp_path, TWO, threads=2, work=notes)
     assert facts.n_papers == 3000
 
@@ -244,15 +252,56 @@ def test_strays_are_looked_at_one_by_one(tmp_path: Path) -> None:
     assert (found[[3, 200], 0] == [3, 200]).all() and in_rows.tolist() == list(range(500))
 
 
+def found_by_usearch(path: Path, codes: NDArray[np.int8], count: int, expansion: int) -> Any:
+    """What usearch's own search finds in a saved graph."""
+    graph: Any = Usearch(ndim=codes.shape[1], metric="l2sq", dtype="i8", expansion_search=expansion)
+    graph.view(os.fspath(path))
+    return np.asarray(graph.search(codes, count, threads=1).keys).astype(np.int64)
+
+
+def test_a_walk_finds_what_usearch_finds(papers: F32, ideas: F32, tmp_path: Path) -> None:
+    index = build(tmp_path, papers)
+    in_rows = np.load(tmp_path / ROWS)
+    for expansion in (20, 200):
+        right = in_rows[found_by_usearch(tmp_path / GRAPH, index.codes(ideas), 20, expansion)]
+        found = index.search(ideas, 20, threads=2, expansion=expansion)
+        assert (np.sort(found) == np.sort(right)).mean() > 0.99  # but for equal distances
+
+
+def test_slots_in_another_order_are_the_same_graph(papers: F32, tmp_path: Path) -> None:
+    build(tmp_path, papers)
+    was = read_layout(tmp_path / GRAPH)
+    order = np.random.default_rng(5).permutation(len(papers))
+    write_in_order(was, order, tmp_path / "mixed")
+    now = read_layout(tmp_path / "mixed")
+    np.testing.assert_array_equal(now.keys(np.arange(len(order))), was.keys(order))
+    codes = was.links.codes[::7]
+    near, others = (walk(codes, one.links, 5, 50, threads=2) for one in (was, now))
+    np.testing.assert_array_equal(near.distances, others.distances)
+    back = np.argsort(order)
+    write_in_order(now, back, tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == (tmp_path / GRAPH).read_bytes()
+    assert sorted(near_order(was.links.codes)) == list(range(len(order)))
+
+
+def test_near_codes_come_near_each_other() -> None:
+    rng = np.random.default_rng(6)
+    centres = rng.integers(-90, 90, (32, 16))
+    group = rng.integers(0, 32, 4096)
+    codes = (centres[group] + rng.integers(-9, 9, (4096, 16))).astype(np.int8)
+    changes = np.diff(group[near_order(codes)]) != 0
+    assert changes.mean() < 0.1  # 0.97 as they came
+    assert near_order(codes[:0]).tolist() == [] and len(near_order(codes[:1].repeat(99, 0))) == 99
+
+
 def test_links_are_read_as_they_are(tmp_path: Path) -> None:
     graph = Graph(32, IndexConfig(connectivity=4, expansion_add=8))
     codes = np.random.default_rng(3).integers(-90, 90, (3000, 32)).astype(np.int8)
     graph.add(np.arange(3000), codes, 1)
     graph.save(tmp_path / GRAPH)
     saved = read_saved(tmp_path / GRAPH)
-    graph = Graph.open(tmp_path / GRAPH, saved.codes.shape[1], IndexConfig(connectivity=4))
     np.testing.assert_array_equal(graph.codes(saved.keys), saved.codes)
-    far = graph.nearest(saved.codes, 1, expansion=len(graph), threads=2).keys[:, 0]
+    far = found_by_usearch(tmp_path / GRAPH, saved.codes, 1, expansion=len(codes))[:, 0]
     assert (far == saved.keys)[saved.reached].all()
     lost = ~saved.reached
     assert 0 < lost.sum() < 300 and (far != saved.keys)[lost].mean() > 0.9

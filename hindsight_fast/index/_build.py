@@ -24,7 +24,8 @@ from hindsight_fast.index._config import (
     IndexFacts,
 )
 from hindsight_fast.index._graph import VERSION, Graph
-from hindsight_fast.index._links import read_saved
+from hindsight_fast.index._links import read_layout, read_saved
+from hindsight_fast.index._order import near_order, write_in_order
 from hindsight_fast.index._taking import Old, Plan, plan
 from hindsight_fast.storage import flushed_facts, is_whole, link_file, storage_errors
 
@@ -204,7 +205,8 @@ class _Job:
                 (folder / name).unlink(missing_ok=True)
             np.save(folder / ROWS, rows)
             np.save(folder / STRAYS, strays)
-            link_file(path, folder / GRAPH)
+        layout = read_layout(path)
+        write_in_order(layout, near_order(layout.links.codes), folder / GRAPH)
         facts = self._facts(planned, n_papers, len(strays))
         self._note("made", FILES, facts=dataclasses.asdict(facts))
         self._remove_parts(f"{PART}*")
@@ -231,7 +233,7 @@ class _Job:
         )
 
     def _open(self, path: Path) -> Graph:
-        return Graph.open(path, self._dim, self._config, to_add=True)
+        return Graph.load(path, self._dim, self._config)
 
     def _part(self, done: int) -> Path:
         return self._folder / f"{_PART}{done}.usearch"

@@ -1,8 +1,8 @@
-"""The only file that knows usearch."""
+"""The only file that knows usearch, which builds graphs and writes them."""
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numba  # noqa: F401  # pyright: ignore[reportUnusedImport]  (before usearch, see below)
 import numpy as np
@@ -19,13 +19,6 @@ from hindsight_fast.storage import storage_errors
 # fault. numba, which scoring needs anyway, starts the system's first, and then both are safe.
 
 VERSION: str = usearch.__version__
-
-
-class Nearest(NamedTuple):
-    """Of each query the nearest keys, best first; -1 and infinity where there are fewer."""
-
-    keys: NDArray[np.int64]
-    distances: NDArray[np.float32]
 
 
 class Graph:
@@ -47,8 +40,8 @@ class Graph:
         return len(self._usearch)
 
     @classmethod
-    def open(cls, path: Path, dim: int, config: IndexConfig, *, to_add: bool = False) -> "Graph":
-        """Map a saved graph, or load it to add more.
+    def load(cls, path: Path, dim: int, config: IndexConfig) -> "Graph":
+        """Load a saved graph, to add more.
 
         A damaged file can crash the process: its full hash must have been checked.
 
@@ -59,7 +52,7 @@ class Graph:
         """
         graph = cls(dim, config)
         try:
-            (graph._usearch.load if to_add else graph._usearch.view)(os.fspath(path))
+            graph._usearch.load(os.fspath(path))
         except (OSError, EOFError, ValueError, RuntimeError) as error:
             raise ArtefactError(
                 f"{path.parent}: the index can't be opened ({error}); make the pool again"
@@ -95,19 +88,6 @@ class Graph:
         """Return the codes of some keys, which must be there."""
         found: list[NDArray[np.int8]] = self._usearch.get(keys.astype(np.uint64))
         return np.stack(found).reshape(len(keys), -1)
-
-    def nearest(
-        self, codes: NDArray[np.int8], count: int, *, expansion: int, threads: int
-    ) -> Nearest:
-        """Search; not to be called twice at a time, since calls number their scratch alike."""
-        n = len(codes)
-        self._usearch.expansion_search = expansion
-        answer = self._usearch.search(codes, count, threads=threads)
-        keys = np.asarray(answer.keys).reshape(n, -1).astype(np.int64)
-        distances = np.asarray(answer.distances).reshape(n, -1)
-        found = np.asarray(answer.counts).reshape(n) if n > 1 else np.array([len(answer)])
-        there = np.arange(keys.shape[1]) < found[:, None]
-        return Nearest(np.where(there, keys, -1), np.where(there, distances, np.float32(np.inf)))
 
     def save(self, path: Path) -> None:
         """Write it to a file, and flush that to disk.

@@ -1,8 +1,8 @@
 """What a saved graph holds, read from its bytes: codes, keys, and where its links lead.
 
-usearch tells none of the links, and to search for each paper takes as long as building: of 200,000
-papers, 23 had no link that led to them, and all but one of those that a search missed were among
-them. Following all links takes a fiftieth of that.
+usearch tells none of the links. To search for each paper, to see that it can be found, takes as
+long as building: of 200,000 papers, 23 had no link that led to them, and all but one of those that
+a search missed were among them. Following all links takes a fiftieth of that.
 
 Layout (usearch 2.26, format 2; whole numbers are little-endian, nothing is aligned):
 
@@ -21,8 +21,35 @@ from numpy.typing import NDArray
 
 from hindsight_fast.errors import ArtefactError
 from hindsight_fast.storage import storage_errors
+from hindsight_kernels import Linked
 
-_BLOCK = 16_384  # slots looked at together
+HEADER = 64  # bytes, after the codes
+COUNTS = 40  # after that
+OWN = 10  # of a slot, before its links
+BLOCK = 16_384  # slots looked at together
+
+
+class Layout(NamedTuple):
+    """A saved graph, mapped.
+
+    Attributes
+    ----------
+    raw : ndarray of shape (bytes,), uint8, read-only
+        The file.
+    levels : ndarray of shape (n,), int64
+        Of each slot.
+    links : Linked
+    """
+
+    raw: NDArray[np.uint8]
+    levels: NDArray[np.int64]
+    links: Linked
+
+    def keys(self, slots: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return the keys of some slots."""
+        places = self.links.places[slots] - OWN
+        found = [numbers(self.raw, some, 8, "<u8")[:, 0] for some in blocks(places)]
+        return np.concatenate([np.empty(0, np.uint64), *found]).astype(np.int64)
 
 
 class Saved(NamedTuple):
@@ -43,8 +70,8 @@ class Saved(NamedTuple):
     reached: NDArray[np.bool_]
 
 
-def read_saved(path: Path) -> Saved:
-    """Read a saved graph.
+def read_layout(path: Path) -> Layout:
+    """Map a saved graph.
 
     Raises
     ------
@@ -56,49 +83,69 @@ def read_saved(path: Path) -> Saved:
     with storage_errors(f"read {path}"):
         raw = np.memmap(path, np.uint8, "r")
     try:
-        return _parse(raw)
-    except (ValueError, IndexError) as error:
-        raise ArtefactError(
-            f"{path} is not laid out as usearch 2.26 lays out a graph: {error}"
-        ) from error
+        return _parse(np.asarray(raw))
+    except (ValueError, IndexError, OverflowError) as error:
+        raise _not_like_that(path, error) from error
 
 
-def _parse(raw: NDArray[np.uint8]) -> Saved:
+def read_saved(path: Path) -> Saved:
+    """Read a saved graph, and follow its links; raises as `read_layout`."""
+    layout = read_layout(path)
+    keys = layout.keys(np.arange(len(layout.levels)))
+    if len(np.unique(keys)) != len(keys):
+        raise _not_like_that(path, "a key comes twice")
+    try:
+        return Saved(layout.links.codes, keys, _reached(layout))
+    except IndexError as error:
+        raise _not_like_that(path, error) from error
+
+
+def _not_like_that(path: Path, why: object) -> ArtefactError:
+    return ArtefactError(f"{path} is not laid out as usearch 2.26 lays out a graph: {why}")
+
+
+def _parse(raw: NDArray[np.uint8]) -> Layout:
     n, n_axes = (int(x) for x in raw[:8].view("<u4"))
     at = 8 + n * n_axes
     codes = raw[8:at].view(np.int8).reshape(n, n_axes)
     if raw[at : at + 7].tobytes() != b"usearch":
         raise ValueError("no header")
-    size, links, base_links, top, entry = (
-        int(x) for x in np.frombuffer(raw[at + 64 : at + 104].tobytes(), "<u8")
+    at += HEADER + COUNTS
+    size, upper, base, top, entry = (
+        int(x) for x in np.frombuffer(raw[at - COUNTS : at].tobytes(), "<u8")
     )
-    at += 104
     levels = np.frombuffer(raw[at : at + 2 * n].tobytes(), "<i2").astype(np.int64)
     if size != n or len(levels) != n or levels.min() < 0 or levels.max() != top or entry >= n:
         raise ValueError("its counts don't agree")
-    sizes = 10 + 4 * (1 + base_links) + 4 * (1 + links) * levels
-    ends = at + 2 * n + np.cumsum(sizes)
-    if ends[-1] != len(raw):
-        raise ValueError(f"{len(raw)} bytes, expected {ends[-1]}")
-    places = ends - sizes
-    keys = np.concatenate([_numbers(raw, some, 8, "<u8")[:, 0] for some in _blocks(places)])
-    if len(np.unique(keys)) != n:
-        raise ValueError("a key comes twice")
+    sizes = node_bytes(levels, base, upper)
+    places = at + 2 * n + np.cumsum(sizes)
+    if places[-1] != len(raw):
+        raise ValueError(f"{len(raw)} bytes, expected {places[-1]}")
+    places += OWN - sizes
+    return Layout(raw, levels, Linked(codes, raw, places, base, upper, entry, top))
 
-    reached = np.zeros(n, bool)
-    reached[entry] = True
-    front = np.array([entry])
+
+def node_bytes(levels: NDArray[np.int64], base: int, upper: int) -> NDArray[np.int64]:
+    """How many bytes slots take whose levels these are."""
+    return OWN + 4 * (1 + base) + 4 * (1 + upper) * levels
+
+
+def _reached(layout: Layout) -> NDArray[np.bool_]:
+    raw, links = layout.raw, layout.links
+    reached = np.zeros(len(layout.levels), bool)
+    reached[links.entry] = True
+    front = np.array([links.entry])
     while len(front):
-        ahead = np.zeros(n, bool)
-        for some in _blocks(front):
-            numbers = _numbers(raw, places[some] + 10, 4 * (1 + base_links), "<u4")
-            ahead[numbers[:, 1:][np.arange(base_links) < numbers[:, :1]]] = True
+        ahead = np.zeros(len(reached), bool)
+        for some in blocks(front):
+            found = numbers(raw, links.places[some], 4 * (1 + links.base), "<u4")
+            ahead[found[:, 1:][np.arange(links.base) < found[:, :1]]] = True
         front = np.flatnonzero(ahead & ~reached)
         reached |= ahead
-    return Saved(codes, keys.astype(np.int64), reached)
+    return reached
 
 
-def _numbers(
+def numbers(
     raw: NDArray[np.uint8], places: NDArray[np.int64], n_bytes: int, dtype: str
 ) -> NDArray[np.unsignedinteger]:
     """The numbers that begin at some places, a row each."""
@@ -106,5 +153,6 @@ def _numbers(
     return found
 
 
-def _blocks(array: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    return [array[start : start + _BLOCK] for start in range(0, len(array), _BLOCK)]
+def blocks(array: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Some of an array at a time."""
+    return [array[start : start + BLOCK] for start in range(0, len(array), BLOCK)]

@@ -1,18 +1,25 @@
 """An index on disk, searched."""
 
-import os
-import threading
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hindsight_fast.codes import CHUNK, ToCode
 from hindsight_fast.config import usable_threads
-from hindsight_fast.errors import ArtefactError
+from hindsight_fast.errors import ArtefactError, HindsightError
 from hindsight_fast.index._config import AXES, COPIES, GRAPH, MEAN, ROWS, STRAYS, IndexConfig
 from hindsight_fast.index._copies import with_copies
-from hindsight_fast.index._graph import Graph, Nearest
+from hindsight_fast.index._links import Layout, read_layout
+from hindsight_kernels import FAR, walk
+
+
+class _Nearest(NamedTuple):
+    """Of each query the nearest keys, best first; -1 and FAR where there are fewer."""
+
+    keys: NDArray[np.int64]
+    distances: NDArray[np.int64]
 
 
 class Index:
@@ -20,7 +27,7 @@ class Index:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Layout,
         to_code: ToCode,
         copies: NDArray[np.int32],
         rows: NDArray[np.int32] | None,
@@ -31,33 +38,26 @@ class Index:
         self._to_code = to_code
         self._copies = copies
         self._rows = rows
-        self._n_alive = len(graph) if rows is None else int((rows >= 0).sum())
+        self._n_alive = len(graph.levels) if rows is None else int((rows >= 0).sum())
         self._strays = strays
-        self._stray_codes = graph.codes(strays).astype(np.int32) if len(strays) else None
+        self._stray_codes = _codes_of(graph, strays) if len(strays) else None
         self.expansion_search = expansion
         """Candidates held while searching (ef), unless a search asks for others; a larger count
         raises it for that search."""
-        self._lock = threading.Lock()
-        self._process = os.getpid()
 
     @classmethod
-    def view(cls, folder: Path, config: IndexConfig, *, threads: int | None = None) -> "Index":
-        """Map the index of a folder and search it once.
-
-        A damaged graph file can crash the process: its full hash must have been checked
-        before this is called.
+    def view(cls, folder: Path, config: IndexConfig) -> "Index":
+        """Map the index of a folder.
 
         Parameters
         ----------
         config
             The one it was built with, but for `expansion_search`, which may be another.
-        threads
-            With how many to try the search; all usable by default.
 
         Raises
         ------
         ArtefactError
-            A file is missing or unreadable, was built otherwise, or does not answer rightly.
+            A file is missing or unreadable, or was built otherwise.
         """
         try:
             mean, axes = (np.load(folder / name, allow_pickle=False) for name in (MEAN, AXES))
@@ -67,15 +67,14 @@ class Index:
                 rows = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
                 strays = np.load(folder / STRAYS, allow_pickle=False)
             _check_shapes(mean, axes, copies, rows, strays)
-        except (OSError, EOFError, ValueError) as error:
+            graph = read_layout(folder / GRAPH)
+        except (OSError, EOFError, ValueError, HindsightError) as error:
             raise ArtefactError(
                 f"{folder}: the index can't be opened ({error}); make the pool again"
             ) from error
-        graph = Graph.open(folder / GRAPH, axes.shape[1], config)
+        _check_graph(graph, axes.shape[1], config, folder / GRAPH)
         to_code = ToCode(mean, axes)
-        index = cls(graph, to_code, np.asarray(copies), rows, strays, config.expansion_search)
-        index._try_out(usable_threads(threads), folder / GRAPH)
-        return index
+        return cls(graph, to_code, np.asarray(copies), rows, strays, config.expansion_search)
 
     @property
     def n_papers(self) -> int:
@@ -139,10 +138,12 @@ class Index:
         self, codes: NDArray[np.int8], count: int, wanted: int, threads: int, expansion: int
     ) -> NDArray[np.int32]:
         """The nearest rows in the graph, of the nearest keys that are `wanted` at first."""
-        wanted = min(wanted, len(self._graph))
-        # Each call numbers its scratch slots from 0, so two at once would share them.
-        with self._own_lock():
-            found = self._graph.nearest(codes, wanted, expansion=expansion, threads=threads)
+        n = len(self._graph.levels)
+        wanted = min(wanted, n)
+        near = walk(codes, self._graph.links, wanted, expansion, threads=threads)
+        there, keys = near.slots >= 0, np.full((len(codes), wanted), -1, np.int64)
+        keys[there] = self._graph.keys(near.slots[there])
+        found = _Nearest(keys, near.distances.astype(np.int64))
         if self._stray_codes is not None:
             found = _with_strays(codes, found, self._strays, self._stray_codes)
         keys, short = found.keys, np.zeros(len(codes), bool)
@@ -154,27 +155,26 @@ class Index:
                 keys = np.take_along_axis(keys, np.argsort(keys < 0, axis=1, kind="stable"), 1)
         rows = np.full((len(codes), count), -1, np.int32)
         rows[:, : keys.shape[1]] = keys[:, :count]
-        if wanted < len(self._graph) and short.any():
+        if wanted < n and short.any():
             rows[short] = self._nearest(codes[short], count, 2 * wanted, threads, expansion)
         return rows
 
-    def _own_lock(self) -> threading.Lock:
-        """After a fork the parent's lock may be held by a thread that doesn't exist here."""
-        if self._process != os.getpid():
-            self._process, self._lock = os.getpid(), threading.Lock()
-        return self._lock
 
-    def _try_out(self, threads: int, path: Path) -> None:
-        """A search for the mean with all threads at once, before anybody relies on it."""
-        queries = np.repeat(self._to_code.mean[None], 2 * threads, axis=0)
-        try:
-            rows = self.search(queries, 1, threads=threads)
-        except RuntimeError as error:
-            raise ArtefactError(
-                f"{path} can't be searched with {threads} threads: {error}"
-            ) from error
-        if (rows < 0).any() or (rows != rows[0]).any():
-            raise ArtefactError(f"{path}: equal searches give unequal answers; make the pool again")
+def _check_graph(graph: Layout, n_axes: int, config: IndexConfig, path: Path) -> None:
+    """What its file says of itself against what was asked for."""
+    links = graph.links
+    found = {"dimension": links.codes.shape[1], "connectivity": links.upper, "base": links.base}
+    links_then = config.connectivity
+    expected = {"dimension": n_axes, "connectivity": links_then, "base": 2 * links_then}
+    if found != expected:
+        raise ArtefactError(f"{path} holds {found}, expected {expected}; make the pool again")
+
+
+def _codes_of(graph: Layout, keys: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The codes of some keys, which must be there."""
+    everyone = graph.keys(np.arange(len(graph.levels)))
+    slots = np.argsort(everyone, kind="stable")
+    return graph.links.codes[slots[np.searchsorted(everyone, keys, sorter=slots)]].astype(np.int32)
 
 
 def _check_shapes(
@@ -200,19 +200,19 @@ def _check_shapes(
 
 def _with_strays(
     codes: NDArray[np.int8],
-    found: Nearest,
+    found: _Nearest,
     strays: NDArray[np.int32],
     stray_codes: NDArray[np.int32],
-) -> Nearest:
+) -> _Nearest:
     """What was found and the strays, the nearest of all."""
     twice = np.isin(found.keys, strays)  # from elsewhere than the entry, a way may lead there
     keys = np.where(twice, -1, found.keys)
-    distances = np.where(twice, np.float32(np.inf), found.distances)
+    distances = np.where(twice, FAR, found.distances)
     wide = codes.astype(np.int32)
     squares = np.square(wide).sum(axis=1)[:, None] + np.square(stray_codes).sum(axis=1)
     # Whole numbers below 2**24, so that float32 products are exact.
     products = wide.astype(np.float32) @ stray_codes.T.astype(np.float32)
     keys = np.hstack([keys, np.broadcast_to(strays.astype(np.int64), products.shape)])
-    distances = np.hstack([distances, squares - 2 * products])
+    distances = np.hstack([distances, squares - 2 * products.astype(np.int64)])
     best = np.argsort(distances, axis=1, kind="stable")[:, : found.keys.shape[1]]
-    return Nearest(np.take_along_axis(keys, best, 1), np.take_along_axis(distances, best, 1))
+    return _Nearest(np.take_along_axis(keys, best, 1), np.take_along_axis(distances, best, 1))

@@ -274,7 +274,7 @@ def _index(made: MadeUp, work: Path, job: Job, threads: int) -> dict[str, Any]:
         progress=lambda _: told.append(time.perf_counter()),
     )
     adding = time.perf_counter() - told[0]
-    index = Index.view(folder, config, threads=threads)
+    index = Index.view(folder, config)
     impact, count = np.ones(len(some), np.float32), INDEX_CANDIDATES * job.k
 
     def search() -> None:

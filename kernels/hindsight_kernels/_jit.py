@@ -20,6 +20,8 @@ def _rows(scalar: Any, ndim: int, *, readonly: bool) -> Any:
 
 
 # Inputs are read-only types, which take memory-mapped and ordinary arrays alike.
+U8_IN = _rows(types.uint8, 1, readonly=True)
+I8_2D_IN = _rows(types.int8, 2, readonly=True)
 F32_IN = _rows(types.float32, 1, readonly=True)
 F32_2D_IN = _rows(types.float32, 2, readonly=True)
 I32_2D_IN = _rows(types.int32, 2, readonly=True)
@@ -33,8 +35,11 @@ F64_2D = _rows(types.float64, 2, readonly=False)
 I32 = _rows(types.int32, 1, readonly=False)
 I32_2D = _rows(types.int32, 2, readonly=False)
 I64 = types.int64
+I64_4: Any = cast(Any, types).UniTuple(types.int64, 4)
 I64_1D = _rows(types.int64, 1, readonly=False)
 F32_SCALAR = types.float32
+
+_ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 _warned = False
 
@@ -48,7 +53,7 @@ def kernel(*arguments: Any, any_order: bool = False) -> Callable[[F], F]:
     done without, with one warning per process.
     """
 
-    fastmath = {"reassoc", "contract", "nsz"} if any_order else False
+    fastmath = _ANY_ORDER if any_order else False
 
     def compile_now(function: F) -> F:
         dispatcher: Any = None
@@ -76,6 +81,11 @@ def _compiled(dispatcher: Any, arguments: tuple[Any, ...]) -> Any:
 def helper(function: F) -> F:
     """For a function that kernels of the same file call; it's compiled into them."""
     return cast(F, njit(nogil=True)(function))
+
+
+def summing_helper(function: F) -> F:
+    """A helper whose additions may be reordered."""
+    return cast(F, njit(nogil=True, fastmath=_ANY_ORDER)(function))
 
 
 def _warn(error: Exception) -> None:
