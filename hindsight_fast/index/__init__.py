@@ -10,9 +10,9 @@ holds one byte for each of those axes, and search reads a fraction of the memory
 where the columns of `axes` are principal components times one common scale. What that leaves out
 is made up by nominating more papers than are wanted; the similarity kernel decides among them.
 
-usearch builds the graph and writes its file. Searches walk that file as it lies on disk, by a kernel
-(`hindsight_kernels.walk`, twice as fast), and its slots are put in an order in which what is near
-lies near.
+usearch builds the graph and writes its file. Searches walk that file as it lies on disk, by a
+kernel (`hindsight_kernels.walk`, twice as fast), and its slots are put in an order in which what is
+near lies near.
 
 HNSW breaks when many vectors are equal (they link to each other and to nothing else), so of
 papers with equal codes only the first is in the graph; the others are listed beside it and come
