@@ -1,6 +1,7 @@
 """Thetas that calibrate suggests: by graded pairs, and by chance matches."""
 
 import json
+import math
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hindsight_fast import Scorer
-from hindsight_fast.calibration import _pairs, calibrate
-from hindsight_fast.calibration._chance import least_theta
+from hindsight_fast.calibration import _pairs, calibrate, sections
+from hindsight_fast.calibration._chance import interval, least_ideas, least_theta
 from hindsight_fast.calibration._f1 import best_f1, by_pairs
 from hindsight_fast.errors import DataError, UsageError
 from scoring_world import World, make_world
@@ -52,7 +53,8 @@ def test_best_f1_is_its_twin(pairs: list[tuple[int, bool, int]]) -> None:
 
     found = best_f1(similarities, related, weights)
     right = max(
-        sorted(set(similarities.tolist())), key=lambda theta: (f1(np.float32(theta)), -theta)
+        sorted(set(similarities[weights > 0].tolist())),
+        key=lambda theta: (f1(np.float32(theta)), -theta),
     )
     assert float(found) == right
 
@@ -65,14 +67,43 @@ def test_best_f1_is_its_twin(pairs: list[tuple[int, bool, int]]) -> None:
 def test_no_more_than_a_share_reach_the_least_theta(values: list[int], share: float) -> None:
     reached = np.array([value / 10 for value in values], np.float32)
     theta = least_theta(reached, share)
-    if len(values) * share < 1:
-        assert theta is None
+    allowed = math.floor((len(values) + 1) * share + 1e-9) - 1  # one place is a further idea's
+    if allowed < 0:
+        assert theta is None and len(values) < least_ideas(share)
         return
-    assert theta is not None
-    allowed = int(len(values) * share + 1e-9)
+    assert theta is not None and len(values) >= least_ideas(share)
     assert (reached >= np.float32(theta)).sum() <= allowed
     below = np.nextafter(np.float32(theta), np.float32(-2))
     assert (reached >= below).sum() > allowed  # no lower one would do
+
+
+def test_a_further_idea_reaches_the_least_theta_no_more_often() -> None:
+    rng = np.random.default_rng(1)
+    for n, share in ((19, 0.05), (100, 0.05), (200, 0.01)):
+        draws = [least_theta(rng.random(n).astype(np.float32), share) for _ in range(400)]
+        reach = [1 - theta for theta in draws if theta is not None]  # of evenly spread ideas
+        assert len(reach) == 400 and sum(reach) / 400 < share * 1.1
+    assert least_theta(np.ones(18, np.float32), 0.05) is None
+
+
+@pytest.mark.parametrize(("n", "share"), [(74, 0.05), (300, 0.05), (380, 0.01)])
+def test_intervals_hold_the_theta_of_all_ideas(n: int, share: float) -> None:
+    rng = np.random.default_rng(2)
+    ends = [interval(rng.random(n).astype(np.float32), share) for _ in range(400)]
+    too_low = sum(high is not None and high < 1 - share for _, high in ends)
+    too_high = sum(low > 1 - share for low, _ in ends)
+    assert too_low <= 18 and too_high <= 18  # 2.5% of 400 are 10
+
+
+def test_few_ideas_give_an_interval_no_upper_end() -> None:
+    low, high = interval(np.linspace(0, 1, 50, dtype=np.float32), 0.05)
+    assert 0 < low < 1 and high is None  # of 50 none reaches it in 1 draw of 13
+
+
+def test_a_pair_that_was_not_drawn_is_no_threshold() -> None:
+    similarities = np.array([0.9, 0.8, 0.5], np.float32)
+    related = np.array([True, False, False])
+    assert best_f1(similarities, related, np.array([1, 0, 1])) == np.float32(0.9)
 
 
 def write(path: Path, records: list[dict[str, Any]]) -> Path:
@@ -152,3 +183,8 @@ def test_calibrate_takes_pairs(world: World, tmp_path: Path) -> None:
     found = calibrate(Scorer(world.pool), pairs=write(tmp_path / "pairs.jsonl", records))
     assert found.pairs is not None and found.pairs.best.n_pairs == 49
     assert found.pairs.best.n_related == 16 and found.pairs.related_from == 1
+    notes = next(one.notes for one in sections(found) if one.name == "pairs")
+    assert notes[0] == (
+        "grades of 1 and more, above half of the largest seen, count as related; "
+        "--related says otherwise"
+    )

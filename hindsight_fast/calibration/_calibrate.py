@@ -91,7 +91,7 @@ def calibrate(
     pairs
         A file of graded pairs, to choose theta by (see `_pairs`).
     related
-        Least grade of a related pair; by default what is above the middle of the scale.
+        Least grade of a related pair; by default what is above half of the largest grade.
     limit
         At most so many ideas, drawn at random.
 

@@ -1,9 +1,10 @@
 """The theta that few ideas reach by chance.
 
-Each idea's nearest among papers that it can't have anticipated, and the least theta that at most
-5% (1%) of the ideas reach there.
+Each idea's nearest among papers that it can't have anticipated, and the least theta that a further
+idea reaches there with a chance of at most 5% (1%).
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,16 +46,16 @@ WEAKNESS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The least theta that at most a share of ideas reach by chance.
+    """The least theta that a further idea reaches by chance with at most this probability.
 
     Attributes
     ----------
     share
         One of `LEVELS`.
     theta
-        None where there are too few ideas for such a share.
+        None where there are too few ideas for such a share (see `least_ideas`).
     low, high
-        Its 95% interval, ideas drawn again with replacement.
+        Its 95% interval; high is None where so few ideas give no upper end.
     match_rate, mean_score
         Of the ideas in the pool itself at that theta.
     """
@@ -204,7 +205,7 @@ def _level(
     theta = least_theta(reached[which], share)
     if theta is None:
         return Level(share, None, None, None, None, None)
-    low, high = _interval(reached[which], share)
+    low, high = interval(reached[which], share)
     k = scorer.config.k
     matched = near.similarities[which, :k] >= np.float32(theta)
     worth = np.where(matched, scorer.pool.impact[near.rows[which, :k]], np.float32(0))
@@ -219,18 +220,31 @@ def _level(
 
 
 def least_theta(reached: NDArray[np.float32], share: float) -> float | None:
-    """The least theta (float32) that at most this share of ideas reach; None of too few ideas."""
-    may = int(share * len(reached) + 1e-9)
-    if may < 1:
+    """The least theta (float32) that a further idea reaches with at most this chance, or None.
+
+    A further idea is as likely to come at any place among these n as at any other, so no more of
+    them may reach theta than leave it one of share * (n + 1) places (split conformal prediction).
+    """
+    may = int(share * (len(reached) + 1) + 1e-9) - 1
+    if may < 0:
         return None
     largest_false = np.partition(reached, len(reached) - 1 - may)[len(reached) - 1 - may]
     return float(np.nextafter(largest_false, np.float32(2)))
 
 
-def _interval(reached: NDArray[np.float32], share: float) -> tuple[float, float]:
-    """Where 95% of thetas lie if as many ideas are drawn again: by how many then reach it."""
+def least_ideas(share: float) -> int:
+    """Of how many ideas `least_theta` can be said."""
+    return math.ceil(1 / share - 1e-9) - 1
+
+
+def interval(reached: NDArray[np.float32], share: float) -> tuple[float, float | None]:
+    """95% interval of the theta that this share of all ideas reach; None: no upper end.
+
+    By how many of n ideas reach that theta: at least `few`, so it's no higher than the `few`-th
+    best; at most `many`, so it's no lower than the next.
+    """
     n = len(reached)
     counts = np.random.default_rng(SEED).binomial(n, share, 20_000)
-    few, many = np.quantile(counts, [0.025, 0.975]).astype(int)
+    few, many = np.quantile(counts, [0.025, 0.975], method="inverted_cdf").astype(int).tolist()
     best_first = -np.sort(-reached)
-    return float(best_first[min(many, n - 1)]), float(best_first[min(few, n - 1)])
+    return float(best_first[min(many, n - 1)]), float(best_first[few - 1]) if few else None

@@ -49,7 +49,7 @@ class Cosines:
     Attributes
     ----------
     edges : list of float
-        One more than there are bins.
+        One more than there are bins; none where there are no cosines.
     kinds : list of Distribution
         Those of which there are any.
     """
@@ -118,6 +118,8 @@ def _nearest_others(scorer: Scorer, members: NDArray[np.int64]) -> NDArray[np.fl
 
 def _over_the_same_bins(found: dict[str, NDArray[np.float32]], theta: np.float32) -> Cosines:
     found = {name: some for name, some in found.items() if some.size}
+    if not found:
+        return Cosines([], [])
     everything = np.concatenate(list(found.values()))
     low, high = float(everything.min()), float(everything.max())
     edges = np.linspace(low, max(high, low + 1e-6), _BINS + 1)

@@ -45,6 +45,8 @@ class ByPairs:
     ----------
     related_from : float
         Least grade of a related pair.
+    is_assumed : bool
+        Whether nobody said so: it lies above half of the largest grade seen.
     n_groups, n_left_out : int
         Different sides a; records that are no pairs.
     auc : float or None
@@ -56,6 +58,7 @@ class ByPairs:
     """
 
     related_from: float
+    is_assumed: bool
     n_groups: int
     n_left_out: int
     auc: float | None
@@ -82,6 +85,7 @@ def by_pairs(pairs: Pairs, theta: float, related: float | None) -> ByPairs:
     has = {topic: np.array([one == topic for one in pairs.topics]) for topic in topics}
     return ByPairs(
         least,
+        related is None,
         len(np.unique(pairs.groups)),
         pairs.n_left_out,
         _auc(pairs.similarities, is_related),
@@ -98,7 +102,8 @@ def best_f1(
     similarities: NDArray[np.float32], related: NDArray[np.bool_], weights: NDArray[np.int64]
 ) -> np.float32:
     """The similarity from which on F1 is best, the lower on ties; pairs count so many times."""
-    order = np.argsort(-similarities, kind="stable")
+    there = np.flatnonzero(weights)  # a pair that counts for nothing is no threshold
+    order = there[np.argsort(-similarities[there], kind="stable")]
     sorted_, counts = similarities[order], weights[order]
     above = np.cumsum(counts)
     hits = np.cumsum(counts * related[order])

@@ -70,7 +70,8 @@ class Sensitivity:
     theta, k, weight
         The scorer's own, which are among them; theta as it's compared, in float32.
     steps, reached : list of float
-        Those thetas that lie `STEP` apart around it, and those that `RATES` of the ideas reach.
+        Those thetas that lie `STEP` apart around it, and those that `RATES` of the ideas reach, one
+        for each (or for the last of them, where some ideas have no paper), equal ones too.
     exact : bool
         `Parts.exact`.
     """
@@ -164,8 +165,7 @@ def _reached(near: Near) -> list[float]:
     """The largest thetas that at least so many ideas reach, ascending."""
     best_first = -np.sort(-near.nearest)
     places = [math.ceil(rate * len(best_first) - 1e-9) - 1 for rate in RATES]
-    found = {float(best_first[place]) for place in places if place >= 0}
-    return sorted(theta for theta in found if math.isfinite(theta))
+    return [float(theta) for theta in best_first[places] if math.isfinite(theta)]
 
 
 def _curve(near: Near) -> list[float]:

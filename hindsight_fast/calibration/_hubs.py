@@ -24,7 +24,7 @@ class Hub:
     n_matches, n_best : int
         Ideas that it's a match of, and the best one.
     mean_without : float
-        Mean score of all ideas if the pool lacked it.
+        Mean score of all ideas if the pool lacked it, impact as it is (not normalised anew).
     """
 
     paper_id: str
@@ -50,7 +50,7 @@ class Hubs:
     mean : float
         Mean score of all ideas.
     lowest : Hub or None
-        The paper without which it is lowest; None where nothing matches.
+        The paper without which it is lowest; None where it isn't lower without any.
     """
 
     n_matches: int
@@ -85,7 +85,7 @@ def examine(scorer: Scorer, near: Near) -> Hubs:
     mean = float(worth[:, :k].max(axis=1).clip(0).mean(dtype=np.float64))
     order = np.argsort(-n_matches, kind="stable")
     top = [row for row in order[:TOP].tolist() if n_matches[row]]
-    lowest = [int(moved.argmin())] if n_matches.any() else []
+    lowest = [int(moved.argmin())] if moved.min(initial=0) < 0 else []
     named = named_papers(pool, np.array([*top, *lowest], np.int32))
     hubs = [
         Hub(

@@ -19,7 +19,6 @@ from hindsight_fast.costs import draw, measure, total_error
 from hindsight_fast.index import Index
 from hindsight_fast.scoring import Scorer
 from hindsight_fast.tables import CLOSE
-from hindsight_kernels import Matches
 
 SAMPLED: Final = 256
 
@@ -54,6 +53,8 @@ class IndexLoss:
     n_sampled : int
     count, expansion : int
         Papers nominated for each idea, and ef.
+    flatters : bool
+        Whether these were chosen on the very ideas that they are judged on.
     codes : Share
         Recall@K of the codes alone: all of them compared, as many nominated, then rescored.
     graph : Share
@@ -62,7 +63,7 @@ class IndexLoss:
         Recall@K of the index as it's searched.
     matches : Share or None
         Of the exact neighbours that reach theta, the share that the index finds: the others lost
-        can't change a score. None where nothing matches.
+        can't change a score. Of the ideas that match anything; None where none does.
     equal_scores : Share
         Ideas that score the same by index and exact scan.
     mean_index, mean_exact : float
@@ -72,6 +73,7 @@ class IndexLoss:
     n_sampled: int
     count: int
     expansion: int
+    flatters: bool
     codes: Share
     graph: Share
     index: Share
@@ -135,11 +137,12 @@ def _of_index(scorer: Scorer, sample: Sample, near: Near) -> IndexLoss | None:
     if pool.index is None:
         return None
     order = np.random.default_rng(SEED).permutation(sample.n)
-    places, others = order[:SAMPLED], order[SAMPLED : 2 * SAMPLED]
+    # Chosen on other ideas than it's judged on: what is chosen for its recall flatters itself.
+    half = min(sample.n if scorer.candidates else max(sample.n // 2, 1), SAMPLED)
+    places, others = order[:half], order[half : half + SAMPLED]
     vectors, own = sample.vectors[places], sample.own[places, None]
-    # Chosen on others where there are some: what is chosen for its recall flatters itself.
-    tried = sample.vectors[others if len(others) == SAMPLED else places]
-    choice = scorer.candidates or choose(scorer, tried)
+    flatters = not scorer.candidates and not len(others)
+    choice = scorer.candidates or choose(scorer, sample.vectors[places if flatters else others])
     count = choice.count + int((own >= 0).any())  # a paper finds itself first
     exact = scorer.decide(vectors, near.rows[places])
     by_graph = scorer.nominate(vectors, count, choice.expansion)
@@ -153,21 +156,24 @@ def _of_index(scorer: Scorer, sample: Sample, near: Near) -> IndexLoss | None:
         n_sampled=n,
         count=choice.count,
         expansion=choice.expansion,
+        flatters=flatters,
         codes=Share.of(recall(found_by_codes, exact) or 0.0, n),
         graph=Share.of(float(min((apart <= codes.last[:, None]).sum() / wanted, 1.0)), n),
         index=Share.of(recall(found, exact) or 0.0, n),
-        matches=_of_matches(found, exact, n),
+        matches=of_matches(found.n_matches, exact.n_matches),
         equal_scores=Share.of(float((found.scores == exact.scores).mean()), n),
         mean_index=float(found.scores.mean(dtype=np.float64)),
         mean_exact=float(exact.scores.mean(dtype=np.float64)),
     )
 
 
-def _of_matches(found: Matches, exact: Matches, n: int) -> Share | None:
-    total = int(exact.n_matches.sum())
-    if not total:
-        return None
-    return Share.of(float(np.minimum(found.n_matches, exact.n_matches).sum() / total), n)
+def of_matches(found: NDArray[np.int32], exact: NDArray[np.int32]) -> Share | None:
+    """Of all matches the share that is found, by their numbers for each idea.
+
+    Ideas that match nothing have none to lose, so they are no trials.
+    """
+    n = int((exact > 0).sum())
+    return Share.of(float(np.minimum(found, exact).sum() / exact.sum()), n) if n else None
 
 
 def _others(candidates: NDArray[np.int32], own: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from hindsight_fast.calibration._search import Step, encode
 from hindsight_fast.errors import DataError
 from hindsight_fast.idea_text import IdeaText, idea_texts
-from hindsight_fast.ideas import IDEA_SCHEMA, ideas_frame, read_ideas
+from hindsight_fast.ideas import IDEA_SCHEMA, read_ideas
 from hindsight_fast.papers import dates, topics
+from hindsight_fast.papers.choosing import Where
 from hindsight_fast.pool import Pool
 from hindsight_fast.scoring import Scorer
 from hindsight_fast.store import Store, topics_of
@@ -74,6 +75,11 @@ class Sample:
 def of_ideas(scorer: Scorer, source: Path | pl.DataFrame, limit: int, step: Step) -> Sample:
     """Encode at most `limit` of some ideas, each as likely as any other.
 
+    Parameters
+    ----------
+    source
+        A file, or a frame with all columns of `IDEA_SCHEMA`.
+
     Raises
     ------
     UsageError
@@ -85,7 +91,7 @@ def of_ideas(scorer: Scorer, source: Path | pl.DataFrame, limit: int, step: Step
         frames: Iterable[pl.DataFrame] = read_ideas(source)
         name = source.name
     else:
-        frames, name = [ideas_frame(source)], "the ideas given"
+        frames, name = [source], "the ideas given"
     drawn, n_given = _draw(frames, limit)
     texts, drawn = _scorable(drawn)
     if not texts:
@@ -122,6 +128,8 @@ def of_papers(pool: Pool, limit: int) -> Sample:
     names = sorted(topics_of(store))
     if are_earlier:
         words, n_there = f"papers of the store that were public before {pool.cutoff}", len(found)
+        if pool.where or pool.topics or pool.first_public_only:
+            words += ", chosen as the pool's were,"
     else:
         words, n_there = "papers of the pool, each without itself,", len(members)
     if n_there > limit:
@@ -141,17 +149,24 @@ def of_papers(pool: Pool, limit: int) -> Sample:
 
 
 def earlier_papers(pool: Pool) -> NDArray[np.int64]:
-    """Rows of the store whose papers have vectors and were public before T for certain."""
-    store = pool.store
+    """Rows of the store whose papers were public before T for certain, else as those of the pool.
+
+    That is, they have vectors, and meet the conditions that it was built with.
+    """
+    store, where = pool.store, Where(tuple(pool.where), tuple(pool.topics))
+    columns = sorted({"date", "date_precision", "date_kind", "status", *where.columns})
     before = store.window(dt.date.min, pool.cutoff - dt.timedelta(days=1))[1]
     array = store.vectors(pool.encoder).array
     found = list[NDArray[np.int64]]()
     for start in range(0, before, _PIECE):
         stop = min(start + _PIECE, before)
-        papers = store.papers(["date", "date_precision", "status"], start, stop)
+        papers = store.papers(columns, start, stop)
         public = papers.select(dates.end(pl.col("date"), pl.col("date_precision")) < pool.cutoff)
-        taken = (public.to_series() & papers["status"].eq_missing("ok")).fill_null(False).to_numpy()
-        found.append(start + np.flatnonzero(taken & array[start:stop].any(axis=1)))
+        taken = public.to_series() & papers["status"].eq_missing("ok") & where.mask(papers)
+        if pool.first_public_only:
+            taken &= papers["date_kind"].eq_missing("first_public")
+        has_vector = array[start:stop].any(axis=1)
+        found.append(start + np.flatnonzero(taken.fill_null(False).to_numpy() & has_vector))
     return np.concatenate(found) if found else np.empty(0, np.int64)
 
 

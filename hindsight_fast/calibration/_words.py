@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from hindsight_fast.calibration._calibrate import Calibration
-from hindsight_fast.calibration._chance import LEVELS, WEAKNESS, ByChance, Level
+from hindsight_fast.calibration._chance import LEVELS, WEAKNESS, ByChance, Level, least_ideas
 from hindsight_fast.calibration._cosines import QUANTILES
 from hindsight_fast.calibration._f1 import Best, ByPairs
 from hindsight_fast.calibration._grid import RATES, STEP
@@ -79,13 +81,23 @@ def _number(value: float | None, digits: int = 4) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
+def _down(theta: float | None) -> str:
+    """Rounded down, as it's compared (in float32): what reaches theta reaches this too."""
+    if theta is None:
+        return "-"
+    shown = round(theta, 4)
+    return f"{shown if np.float32(shown) <= np.float32(theta) else shown - 1e-4:.4f}"
+
+
 def _least(theta: float | None) -> str:
     """Rounded up: at a theta rounded down more would match."""
     return "-" if theta is None else f"{math.ceil(theta * 1e4) / 1e4:.4f}"
 
 
 def _interval(low: float | None, high: float | None) -> str:
-    return "-" if low is None or high is None else f"{low:.4f} to {high:.4f}"
+    if low is None:
+        return "-"
+    return f"{low:.4f} or more" if high is None else f"{low:.4f} to {high:.4f}"
 
 
 def _loss(found: Calibration) -> Section:
@@ -115,6 +127,8 @@ def _loss(found: Calibration) -> Section:
             f"{_percent(max(index.codes.share - index.index.share, 0), 2)}; mean score by index "
             f"{index.mean_index:.4f}, exactly {index.mean_exact:.4f}"
         )
+        if index.flatters:
+            notes.append("nominations were chosen on what they are judged on: they flatter")
     rows.append(row(f"ideas with a neighbour within {CLOSE:g} of theta", loss.close))
     if loss.precisions == ["float32"]:
         notes.append("vectors are float32 on both sides, so no precision moves a match")
@@ -140,6 +154,8 @@ def _cosines(found: Calibration) -> Section:
         for one in found.cosines.kinds
     ]
     columns = ["cosines of", "n", *(f"{100 * q:.0f}%" for q in QUANTILES), "at theta or above"]
+    if not rows:
+        return Section("cosines", "Cosines", ["a single paper has nothing to be compared with"])
     notes = [
         "theta should lie far above random pairs and the empty text; nearest pairs show how near "
         "papers of this pool come to each other at most"
@@ -152,15 +168,18 @@ def _cosines(found: Calibration) -> Section:
 def _pairs(pairs: ByPairs) -> Section:
     def row(name: str, best: Best) -> list[str]:
         return [
-            name, f"{best.n_pairs:,}", f"{best.n_related:,}", _number(best.theta),
+            name, f"{best.n_pairs:,}", f"{best.n_related:,}", _down(best.theta),
             _interval(best.low, best.high), _number(best.precision, 2), _number(best.recall, 2),
             _number(best.f1, 2),
         ]  # fmt: skip
 
     topics = [row(f"topic {name}", best) for name, best in pairs.topics.items()]
+    assumed = ", above half of the largest seen," if pairs.is_assumed else ""
     notes = [
-        f"related: graded {pairs.related_from:g} or more; theta by the best F1, the lower on ties; "
-        f"95% by drawing {pairs.n_groups:,} sides a again; AUC {_number(pairs.auc, 3)}"
+        f"grades of {pairs.related_from:g} and more{assumed} count as related"
+        + ("; --related says otherwise" if pairs.is_assumed else ""),
+        "theta by the best F1, the lower on ties; 95% by drawing "
+        f"{pairs.n_groups:,} sides a again; AUC {_number(pairs.auc, 3)}",
     ]
     if pairs.n_left_out:
         notes.append(f"{pairs.n_left_out:,} records are no graded pairs, and were left out")
@@ -194,15 +213,27 @@ def _chance(found: Calibration) -> Section:
     ]  # fmt: skip
     notes = [
         "each idea's nearest among papers that it can't have anticipated, and the least theta that "
-        "at most 5% (1%) of the ideas reach there; then what the ideas reach in the pool",
-        *(f"{one.method}: {WEAKNESS[one.method]}" for one in found.chance),
+        "a further idea reaches there with a chance of at most 5% (1%); then what the ideas reach "
+        "in the pool",
+        *_too_few([level for one in found.chance for level in one.levels]),
+        *(
+            f"{one.method}: {WEAKNESS[one.method]}"
+            for one in found.chance
+            if not _too_thin(one, found)
+        ),
     ]
     for one in found.chance:
-        if one.method == "earlier papers":
+        if _too_thin(one, found):
+            notes.append(
+                f"earlier papers: there are only {one.n_papers:,}, fewer than half of the pool's "
+                f"{found.n_papers:,}, and ideas match fewer papers more rarely: this theta is no "
+                "ceiling, and their match rate doesn't compare with the pool's"
+            )
+        elif one.method == "earlier papers":
             notes.append(
                 f"now {_percent(one.at_theta)} match one of {one.n_papers:,} papers from before T, "
-                f"and {_percent(found.match_rate)} one of the pool's {found.n_papers:,}: among as "
-                "many papers, a match rate no higher than the first is no sign of foresight"
+                f"and {_percent(found.match_rate)} one of the pool's {found.n_papers:,}: a match "
+                "rate no higher than the first, among as many papers, is no sign of foresight"
             )
         elif one.method == "other topics" and one.n_papers < found.n_papers:
             notes.append(
@@ -212,6 +243,22 @@ def _chance(found: Calibration) -> Section:
     return Section(
         "chance", "Theta by chance matches", notes, columns, rows, tuple(range(1, len(columns)))
     )
+
+
+def _too_thin(one: ByChance, found: Calibration) -> bool:
+    return one.method == "earlier papers" and 2 * one.n_papers < found.n_papers
+
+
+def _too_few(levels: Sequence[Level]) -> list[str]:
+    notes = [
+        f"a theta for {_percent(share, 0)} takes {least_ideas(share)} ideas, and can't be said of "
+        "fewer"
+        for share in LEVELS
+        if any(level.share == share and level.theta is None for level in levels)
+    ]
+    if any(level.low is not None and level.high is None for level in levels):
+        notes.append('"or more": no upper end from so few ideas')
+    return notes
 
 
 def _level(level: Level) -> Sequence[str]:
@@ -230,7 +277,8 @@ def _topics(chance: Sequence[ByChance]) -> list[Section]:
             for share in LEVELS:
                 columns += [f"theta for {100 * share:.0f}%", "95%"]
             title = f"Theta by chance matches and topic ({one.method})"
-            return [Section("topics", title, [], columns, rows, tuple(range(1, 6)))]
+            notes = _too_few([level for _, levels in one.topics.values() for level in levels])
+            return [Section("topics", title, notes, columns, rows, tuple(range(1, 6)))]
     return []
 
 
@@ -242,7 +290,7 @@ def _at_thetas(found: Calibration, thetas: Sequence[float]) -> list[list[str]]:
     at = found.sensitivity
     return [
         [
-            _marked(f"{theta:.4f}", theta == at.theta), f"{at.score(theta=theta):.4f}",
+            _marked(_down(theta), theta == at.theta), f"{at.score(theta=theta):.4f}",
             _percent(at.rate(theta)), f"{at.matches(theta=theta):.2f}",
         ]
         for theta in thetas
@@ -269,10 +317,12 @@ def _thetas(found: Calibration) -> Section:
 
 
 def _rates(found: Calibration) -> Section:
-    rows = _at_thetas(found, found.sensitivity.reached)
-    shares = ", ".join(_percent(rate, 0) for rate in RATES)
-    notes = [f"the largest thetas that at least {shares} reach"]
-    return Section("rates", "Thetas by match rate", notes, _AT_THETAS, rows, (0, 1, 2, 3))
+    at_thetas = _at_thetas(found, found.sensitivity.reached)
+    shares = RATES[len(RATES) - len(at_thetas) :]
+    rows = [[_percent(share, 0), *row] for share, row in zip(shares, at_thetas, strict=True)]
+    notes = ["the largest thetas that at least so many ideas reach, rounded down"]
+    columns = ["at least", *_AT_THETAS]
+    return Section("rates", "Thetas by match rate", notes, columns, rows, (0, 1, 2, 3, 4))
 
 
 def _ks(found: Calibration) -> Section:
@@ -342,15 +392,21 @@ def _hubs(found: Calibration) -> Section:
         for one in hubs.top
     ]  # fmt: skip
     columns = ["matches", "best of", "impact", "mean without it", "paper", "id"]
-    if hubs.lowest is None:
+    if not hubs.n_matches:
         return Section("hubs", "Papers that much hangs on", ["nothing matches"])
     notes = [
         f"{hubs.n_papers:,} papers match; the {len(rows)} that match most have "
         f"{_percent(hubs.share_of_matches)} of the {hubs.n_matches:,} matches, and are the best "
         f"paper of {_percent(hubs.share_of_best)} of the ideas that match",
-        f"with any one paper left out (the next nearest takes its place, impact as it is) the mean "
-        f"score stays at or above {hubs.lowest.mean_without:.4f} of now {hubs.mean:.4f}"
-        f"{_lower(hubs.lowest.mean_without, hubs.mean)}; the paper is {hubs.lowest.title!r} "
-        f"({hubs.lowest.paper_id}), best paper of {hubs.lowest.n_best:,} ideas",
     ]
+    left_out = "with any one paper left out (the next nearest takes its place, impact as it is) the"
+    if hubs.lowest is None:
+        notes.append(f"{left_out} mean score is no lower than now ({hubs.mean:.4f})")
+    else:
+        notes.append(
+            f"{left_out} mean score stays at or above {hubs.lowest.mean_without:.4f} of now "
+            f"{hubs.mean:.4f}{_lower(hubs.lowest.mean_without, hubs.mean)}; the paper is "
+            f"{hubs.lowest.title!r} ({hubs.lowest.paper_id}), best paper of "
+            f"{hubs.lowest.n_best:,} ideas"
+        )
     return Section("hubs", "Papers that much hangs on", notes, columns, rows, (0, 1, 2, 3), (4,))
