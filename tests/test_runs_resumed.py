@@ -1,6 +1,7 @@
 """Runs that end early and go on: what is whole is kept, what isn't is made again, and no other."""
 
 import json
+import os
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -243,7 +244,7 @@ def test_other_ideas_and_another_pool_are_named(
         score(Scorer(world.pool, encoder), ideas, tmp_path)
     ideas.write_text(ideas.read_text()[:-1])
     other = make_world(tmp_path / "other", n=40, theta=0.5)
-    with pytest.raises(UsageError, match=r"\(pool: \w+, now \w+; vectors of papers: "):
+    with pytest.raises(UsageError, match=r"\(pool: \w+, now .* vectors of papers: "):
         score(Scorer(other.pool, encoder), ideas, tmp_path)
     assert score(Scorer(world.pool, encoder), ideas, tmp_path)["resumed"] == 3 * BATCH
 
@@ -324,9 +325,45 @@ def test_ideas_that_change_meanwhile_are_an_error(
         if done == BATCH:
             ideas.write_text(ideas.read_text() + '{"text": "one more idea of the model"}\n')
 
+    was = ideas.read_bytes()
     with pytest.raises(DataError, match="changed while it was read"):
         score(Scorer(world.pool, encoder), ideas, tmp_path, progress=add_one)
     assert not (tmp_path / "s.parquet").exists()
+    with pytest.raises(UsageError, match=r"\(ideas: "):
+        score(Scorer(world.pool, encoder), ideas, tmp_path)
+    ideas.write_bytes(was)
+    # What was made while the file was another is not there.
+    assert score(Scorer(world.pool, encoder), ideas, tmp_path)["resumed"] == BATCH
+
+
+def test_unfinished_work_of_another_user_is_refused(
+    world: World,
+    encoder: Watched,
+    ideas: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stopped(Scorer(world.pool, encoder), ideas, tmp_path)
+    with monkeypatch.context() as another:
+        another.setattr(os, "geteuid", lambda: 1 + os.getuid())
+        with pytest.raises(StorageError, match="another user's; remove it"):
+            score(Scorer(world.pool, encoder), ideas, tmp_path)
+    assert score(Scorer(world.pool, encoder), ideas, tmp_path)["resumed"] > 0
+
+
+def test_other_dates_and_venues_are_named(
+    world: World, encoder: Watched, ideas: Path, tmp_path: Path
+) -> None:
+    """They are columns of the table, though no score depends on them."""
+    stopped(Scorer(world.pool, encoder), ideas, tmp_path)
+    scorer = Scorer(world.pool, encoder)
+    was = world.pool.store.facts_id
+    try:
+        world.pool.store.facts_id = "another"
+        with pytest.raises(UsageError, match="dates, venues and citations: "):
+            score(scorer, ideas, tmp_path)
+    finally:
+        world.pool.store.facts_id = was
 
 
 def test_how_an_index_is_searched_is_chosen_once(

@@ -287,3 +287,22 @@ def test_on_the_command_line(world: World, tmp_path: Path) -> None:
     done = score("--trust --search index --overwrite")
     assert "made" not in done.stderr and not (tmp_path / "indexes").exists()
     assert "somebody else" not in run(tmp_path, tmp_path, "info pool").stdout
+
+
+def test_an_index_of_ones_own_and_the_authors_are_two(world: World, stranger: Path) -> None:
+    """So a run that began with one is never gone on with by the other."""
+    own = Scorer(Pool.open(world.pool.path), world.encoder, search="index").pool.index
+    authors = Pool.open(world.pool.path, trust=True).index
+    again = Pool.open(world.pool.path, trust=True).index
+    assert own is not None and authors is not None and again is not None
+    kept = stranger / "indexes" / world.pool.manifest.hash
+    same = all((kept / n).read_bytes() == (world.pool.path / n).read_bytes() for n in index.FILES)
+    assert own.mark and authors.mark == again.mark
+    assert (own.mark == authors.mark) == same
+
+
+def test_codes_of_another_rule_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Pool.open(world.pool.path).index is not None
+    monkeypatch.setattr("hindsight_fast.index._config.CODES_VERSION", 99)
+    with pytest.raises(ArtefactError, match="another rule"):
+        Pool.open(world.pool.path)

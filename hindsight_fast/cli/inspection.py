@@ -11,7 +11,6 @@ from hindsight_fast.cli.facts import rows
 from hindsight_fast.cli.pool import coverage_lines
 from hindsight_fast.cli.score import print_systems
 
-Folder = Annotated[Path, typer.Argument(help="A store, a pool, or a score table.")]
 Thing = Annotated[
     Path,
     typer.Argument(help="A store, vectors, a pool, a score table, a collection or a model."),
@@ -46,7 +45,7 @@ def info(path: Thing, as_json: Json = False) -> None:
     console.finish(as_json, facts, f"{path} {'are' if kind == 'vectors' else 'is a'} {kind}")
 
 
-def verify(path: Folder, as_json: Json = False) -> None:
+def verify(path: Thing, as_json: Json = False) -> None:
     """Check every byte of a store, a pool or a score table, and that its parts belong together.
 
     Vectors, a cache of them, a collection and a model are checked too.

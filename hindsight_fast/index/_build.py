@@ -1,7 +1,6 @@
 """Building an index in parts, each of which survives a kill, until every paper can be found."""
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hindsight_fast.codes import CHUNK
-from hindsight_fast.config import fingerprint, usable_threads
+from hindsight_fast.config import usable_threads
 from hindsight_fast.errors import UsageError
 from hindsight_fast.index._config import (
     DTYPE,
@@ -22,6 +21,7 @@ from hindsight_fast.index._config import (
     STRAYS,
     IndexConfig,
     IndexFacts,
+    index_fingerprint,
 )
 from hindsight_fast.index._graph import VERSION, Graph
 from hindsight_fast.index._links import read_layout, read_saved
@@ -214,9 +214,8 @@ class _Job:
 
     def _facts(self, planned: Plan, n_papers: int, n_unreachable: int) -> IndexFacts:
         to_code = planned.to_code
-        digest = hashlib.blake2b(to_code.mean.tobytes() + to_code.axes.tobytes(), digest_size=16)
         return IndexFacts(
-            fingerprint=fingerprint([self._config.fingerprint(), digest.hexdigest()]),
+            fingerprint=index_fingerprint(self._config, to_code),
             n_papers=n_papers,
             n_copies=len(planned.copies),
             n_taken=planned.n_taken,

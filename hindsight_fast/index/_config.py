@@ -1,10 +1,11 @@
 """What an index is made with, what is told of it, and how its files are named."""
 
 import dataclasses
+import hashlib
 from dataclasses import dataclass
 from typing import Final
 
-from hindsight_fast.codes import CODES_VERSION
+from hindsight_fast.codes import CODES_VERSION, ToCode
 from hindsight_fast.config import fingerprint
 from hindsight_fast.errors import UsageError
 
@@ -65,12 +66,18 @@ class IndexConfig:
         )
 
 
+def index_fingerprint(config: IndexConfig, to_code: ToCode) -> str:
+    """Hash of settings, of how vectors become codes, and of their mean and axes."""
+    digest = hashlib.blake2b(to_code.mean.tobytes() + to_code.axes.tobytes(), digest_size=16)
+    return fingerprint([config.fingerprint(), digest.hexdigest()])
+
+
 @dataclass(frozen=True, slots=True)
 class IndexFacts:
     """What was built, for the manifest."""
 
     fingerprint: str
-    """Hash of settings, mean and axes."""
+    """See `index_fingerprint`."""
     n_papers: int
     """Papers that can be found."""
     n_copies: int

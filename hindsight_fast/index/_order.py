@@ -6,7 +6,7 @@ graph is the same, and so is what it finds.
 """
 
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,15 +88,15 @@ def _nodes(
     sizes = node_bytes(levels, links.base, links.upper)
     starts = np.cumsum(sizes) - sizes
     out = np.empty(int(sizes.sum()), np.uint8)
-    for level in np.unique(levels).tolist():
+    for level in cast("list[int]", np.unique(levels).tolist()):
         which = np.flatnonzero(levels == level)
         width = int(node_bytes(np.array(level), links.base, links.upper))
         nodes = graph.raw[(links.places[slots[which]] - OWN)[:, None] + np.arange(width)]
-        found = nodes[:, OWN:].copy().view("<u4")
+        found: NDArray[np.uint32] = nodes[:, OWN:].copy().view("<u4")
         at = 0
         for room in [links.base] + [links.upper] * level:
             listed = found[:, at + 1 : at + 1 + room]
-            there: NDArray[np.bool_] = np.arange(room) < found[:, at : at + 1]
+            there = np.arange(room) < found[:, at : at + 1]
             listed[there] = place_of[listed[there]]
             at += 1 + room
         nodes[:, OWN:] = found.view(np.uint8)

@@ -9,7 +9,16 @@ from numpy.typing import NDArray
 from hindsight_fast.codes import CHUNK, ToCode
 from hindsight_fast.config import usable_threads
 from hindsight_fast.errors import ArtefactError, HindsightError
-from hindsight_fast.index._config import AXES, COPIES, GRAPH, MEAN, ROWS, STRAYS, IndexConfig
+from hindsight_fast.index._config import (
+    AXES,
+    COPIES,
+    GRAPH,
+    MEAN,
+    ROWS,
+    STRAYS,
+    IndexConfig,
+    index_fingerprint,
+)
 from hindsight_fast.index._copies import with_copies
 from hindsight_fast.index._links import Layout, read_layout
 from hindsight_kernels import FAR, walk
@@ -35,6 +44,8 @@ class Index:
         expansion: int,
     ) -> None:
         self._graph = graph
+        self.mark = ""
+        """Which index this is: a hash of its files, if whoever opened it knows that."""
         self._to_code = to_code
         self._copies = copies
         self._rows = rows
@@ -80,6 +91,10 @@ class Index:
     def n_papers(self) -> int:
         """Papers that can be found."""
         return self._n_alive + len(self._copies)
+
+    def fingerprint(self, config: IndexConfig) -> str:
+        """What `IndexFacts.fingerprint` is where these settings and this version built it."""
+        return index_fingerprint(config, self._to_code)
 
     def codes(self, vectors: NDArray[np.float32]) -> NDArray[np.int8]:
         """What the graph holds of vectors, (n, d) to (n, a): near by L2 is near for a search."""

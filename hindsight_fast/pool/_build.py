@@ -23,7 +23,14 @@ from hindsight_fast.pool._read import IMPACT, KIND, Pool
 from hindsight_fast.pool._taking import Older, look_at, take_index, take_projection
 from hindsight_fast.pool._window import WindowConfig, nonzero_rows, outside, reasons
 from hindsight_fast.projection import FILES, build_projection
-from hindsight_fast.storage import Steps, create_array, existing, map_array, publish_stepwise
+from hindsight_fast.storage import (
+    Steps,
+    create_array,
+    existing,
+    map_array,
+    open_folder,
+    publish_stepwise,
+)
 from hindsight_fast.store import Store, Vectors, columns_hash, topics_of
 
 if TYPE_CHECKING:
@@ -115,7 +122,10 @@ def build_pool(
                 "scoring, or --overwrite to make them its defaults"
             )
     settings = _Settings(window, recipe, where, index, defaults, threads)
-    made_from = settings.in_words(store, vectors) | {"all that it depends on": mark}
+    made_from = settings.in_words(store, vectors) | {
+        "all that it depends on": mark,
+        "taken over from": None if reuse is None else open_folder(reuse, KIND).hash,
+    }
     with publish_stepwise(out, KIND, mark, made_from, overwrite=overwrite) as work:
         work.keep = index is not None  # all else is made in a moment
         try:

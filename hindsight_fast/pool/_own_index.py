@@ -12,7 +12,7 @@ the hash of the pool's manifest; it may be removed at any time.
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,10 +78,19 @@ def view(
     from hindsight_fast.index import GRAPH, Index
 
     manifest.file(GRAPH)
-    for name, facts in manifest.files.items():
-        if name not in leave:
-            full_hash_once(folder / name, facts)
-    return Index.view(folder, config)
+    files = {name: facts for name, facts in manifest.files.items() if name not in leave}
+    for name, facts in files.items():
+        full_hash_once(folder / name, facts)
+    index = Index.view(folder, config)
+    body = manifest.table("index") if "index" in manifest.body else manifest.body
+    built = body.get("facts")
+    rule = cast("dict[str, Any]", built).get("fingerprint") if isinstance(built, dict) else None
+    if rule != index.fingerprint(config):
+        raise ArtefactError(
+            f"{folder}: its index was built by another rule than this version's; make it again"
+        )
+    index.mark = fingerprint({name: facts.blake2b for name, facts in files.items()})
+    return index
 
 
 def find(pool: Manifest, config: "IndexConfig", content: str) -> "Index | None":

@@ -49,6 +49,8 @@ class Pool:
     trusted : bool
         This user made the pool, or trusts who did. Of others' pools index and projection are not
         used (`_own_index` says why); all else of a pool is data, and its author's claim.
+    vectors_hash : str
+        Of all vectors of the store.
     index : Index or None
         Of a pool that isn't trusted, the one that `make_index` made.
     projection : Projected or None
@@ -117,7 +119,7 @@ class Pool:
         self.precision_cost = _measured(of_store.manifest, "precision_cost")
         self.taken = of_store.taken
         self.check = _measured(of_store.manifest, "check")
-        self._content = of_store.content_hash
+        self.vectors_hash = of_store.content_hash
         self.index = self._view_index()
         self.projection = self._projection(of_store)
 
@@ -188,7 +190,13 @@ class Pool:
             eligible = np.asarray(self.impact) >= 0
             self.index = self._whole(
                 _own_index.make(
-                    self.manifest, config, self._content, self.vectors, eligible, threads, progress
+                    self.manifest,
+                    config,
+                    self.vectors_hash,
+                    self.vectors,
+                    eligible,
+                    threads,
+                    progress,
                 )
             )
 
@@ -291,7 +299,7 @@ class Pool:
         if self.trusted:
             others = (IMPACT, *projection.FILES)
             return self._whole(_own_index.view(self.path, self.manifest, others, config))
-        return _own_index.find(self.manifest, config, self._content)
+        return _own_index.find(self.manifest, config, self.vectors_hash)
 
     def _whole(self, index: "Index") -> "Index":
         if index.n_papers != self.n_papers:

@@ -1,19 +1,13 @@
 """What the tables of a run depend on, by names that a person understands."""
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from hindsight_fast.config import fingerprint
 from hindsight_fast.idea_text import IDEA_TEXT_VERSION
-from hindsight_fast.pool import Pool
 from hindsight_fast.runs._targets import Targets
 from hindsight_fast.scoring import Scorer
 from hindsight_fast.version import __version__
-
-_ROWS = 64  # vectors of a pool that stand for all of them
 
 
 def identity(
@@ -33,7 +27,9 @@ def identity(
         "limit": limit,
         "pool": pool.pool_hash,
         "recipe": pool.recipe,
-        "vectors of papers": _vectors_hash(pool),
+        "dates, venues and citations": pool.store.facts_id,
+        "vectors of papers": pool.vectors_hash,
+        "taken over": list(pool.taken),
         "citations as of": pool.citations_as_of,
         "encoder": f"{pool.encoder}@{pool.encoder_fingerprint}",
         "device": None if encoder is None else encoder.device.partition(":")[0],
@@ -43,7 +39,7 @@ def identity(
         "K": scorer.config.k,
         "theta": scorer.config.theta,
         "search": scorer.search,
-        "index": _index_hash(pool) if by_index else None,
+        "index": pool.index.mark if by_index and pool.index is not None else None,
         "recall": recall if by_index and scorer.candidates is None else None,
         "candidates": _searching(scorer) if by_index else None,
         "matches": "matches" in targets,
@@ -62,13 +58,3 @@ def mark_of(scorer: Scorer, made_from: Mapping[str, Any]) -> str:
     config, precision = scorer.config, made_from["precision of ideas"]
     line = scorer.pool.signature(config.k, config.theta, scorer.search, str(precision))
     return fingerprint({**made_from, "signature": line})
-
-
-def _vectors_hash(pool: Pool) -> str:
-    """Of some of the vectors that are mapped: other runs of the same model differ everywhere."""
-    rows = pool.vectors[:: max(pool.n // _ROWS, 1)]
-    return hashlib.blake2b(np.ascontiguousarray(rows).tobytes(), digest_size=16).hexdigest()
-
-
-def _index_hash(pool: Pool) -> str:
-    return fingerprint({name: file.blake2b for name, file in pool.manifest.files.items()})

@@ -87,6 +87,14 @@ def score_file(
         place = Path(os.path.realpath(out))
     before = _state(ideas)
     content = hashed(ideas)["blake2b"]
+
+    def unchanged() -> None:
+        if _state(ideas) != before:
+            raise DataError(
+                f"{ideas} changed while it was read: put it back as it was and run the same "
+                "command again, or give --overwrite to begin anew"
+            )
+
     made_from = identity(scorer, content, limit=limit, recall=recall, targets=targets, batch=BATCH)
     mark = mark_of(scorer, made_from)
     with working_parts(place.with_name(f".{place.name}.work"), "scores") as parts:
@@ -104,10 +112,8 @@ def score_file(
             scorer.candidates = settled.choice or given
             if facts["resumed"]:
                 progress(facts["resumed"], n)
-            source = Ideas(ideas, n, BATCH, limit, strict)
+            source = Ideas(ideas, n, BATCH, limit, strict, unchanged)
             tally = score_parts(scorer, source, parts, settled, spent, progress, targets)
-            if _state(ideas) != before:
-                raise DataError(f"{ideas} changed while it was read; run the same command again")
             facts |= tally.facts() | _conditions(scorer, settled, tally)
             facts |= _quality(scorer, parts, tally, spent)
             manifest = publish_tables(

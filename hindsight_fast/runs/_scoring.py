@@ -28,6 +28,8 @@ class Ideas(NamedTuple):
     batch: int
     limit: int | None
     strict: bool
+    unchanged: Callable[[], None]
+    """Raises where the file is no longer that whose hash is in the journal."""
 
 
 def score_parts(
@@ -64,6 +66,7 @@ def score_parts(
             continue
         with spent.on("read"):
             frame = next(frames, None)
+        ideas.unchanged()
         if frame is None:
             return tally
         scored = scorer.score_batch(frame)

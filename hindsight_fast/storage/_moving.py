@@ -24,13 +24,17 @@ def lock_folder(folder: Path) -> int:
     Raises
     ------
     StorageError
-        Another process holds it, or it has neither lock nor manifest: it was never ours.
+        Another process holds it, it has neither lock nor manifest, so it was never ours, or it is
+        another user's, who could change what is in it at any time.
     """
     descriptor = -1
     while descriptor < 0:
         names = {entry.name for entry in folder.iterdir()} if folder.exists() else set[str]()
         if names and not names & {LOCK, MANIFEST}:
             raise StorageError(f"{folder} is in the way and not ours; remove it")
+        # What is new is ours, whatever a server says of its owner.
+        if os.path.lexists(folder) and folder.lstat().st_uid != os.geteuid():
+            raise StorageError(f"{folder} is in the way and another user's; remove it")
         folder.mkdir(exist_ok=True)
         descriptor = try_lock(folder / LOCK)
     return descriptor

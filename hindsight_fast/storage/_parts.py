@@ -16,7 +16,7 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from hindsight_fast.errors import ArtefactError, UsageError
+from hindsight_fast.errors import ArtefactError, StorageError, UsageError
 from hindsight_fast.storage._files import full_hash, open_regular, storage_errors
 from hindsight_fast.storage._journal import Journal, NewJournal, Record, records
 from hindsight_fast.storage._moving import JOURNAL, LOCK, lock_folder
@@ -136,7 +136,8 @@ class Parts:
     def close(self) -> None:
         """Flush the journal to disk, and close it."""
         if self._journal is not None:
-            with contextlib.suppress(OSError), contextlib.closing(self._journal) as journal:
+            # What ended the work is told, and what was published needs no journal.
+            with contextlib.suppress(StorageError), contextlib.closing(self._journal) as journal:
                 journal.sync()
             self._journal = None
 

@@ -194,9 +194,10 @@ def prepare(path: Path, kind: str, fingerprint: str | None, *, overwrite: bool) 
 
 def finish(staging: Staging, path: Path, kind: str, fingerprint: str, *, overwrite: bool) -> None:
     """Make what was staged an artefact, at `path`, which this user then made and trusts."""
-    trust(_seal(staging, kind, fingerprint))
+    made = _seal(staging, kind, fingerprint)
     _check_free(path, kind, fingerprint, overwrite=overwrite)
     move_into_place(staging.folder, path)
+    trust(made)
     for name in (JOURNAL, LOCK):
         (path / name).unlink(missing_ok=True)
     sync_folder(path.parent)
