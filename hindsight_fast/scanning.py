@@ -76,7 +76,7 @@ class Scan:
         self.device, self.note = device, ""
         self.ideas = Counter[str]()
         self._nearest: Nearest | None = None
-        self._opening = threading.Lock()
+        self._opening, self._counting = threading.Lock(), threading.Lock()
         if not self._may_change and device != "cpu":
             self.device = self._open(device).device
 
@@ -95,7 +95,7 @@ class Scan:
             return self._on_cpu(vectors)
         with translated():
             rows, complete = nearest.nominate(vectors, self._k)
-        self.ideas[nearest.device] += int(complete.sum())
+        self._count(nearest.device, int(complete.sum()))
         if complete.all():
             return rows
         others = self._on_cpu(vectors[~complete])
@@ -119,12 +119,16 @@ class Scan:
         return dim if precision == "float32" else dim * _HALF_IS_FASTER
 
     def _on_cpu(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
-        self.ideas["cpu"] += len(vectors)
+        self._count("cpu", len(vectors))
         pool = self._pool
         arrays = (vectors, pool.vectors, pool.impact)
         if pool.projection is None:
             return scan(*arrays, self._k, threads=self._threads)
         return pruned_scan(*arrays, pool.projection, self._k, threads=self._threads)
+
+    def _count(self, device: str, n_ideas: int) -> None:
+        with self._counting:
+            self.ideas[device] += n_ideas
 
     def _on_gpu(self, n_ideas: int) -> "Nearest | None":
         with self._opening:

@@ -1,6 +1,9 @@
 """The exact scan on a GPU: the same tables as on the CPU, and what becomes of trouble."""
 
 import json
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +47,24 @@ def test_tables_are_those_of_the_cpu(world: World, gpu: StandIn, k: int) -> None
     assert on_gpu.exact_scan.ideas == {"cuda:0": 100}
     assert on_cpu.exact_scan.ideas == {"cpu": 100}
     assert on_gpu.signature == on_cpu.signature and "search=exact" in on_gpu.signature
+
+
+def test_ideas_of_several_threads_are_all_counted(world: World) -> None:
+    found = Scorer(world.pool, search="exact", scan_device="cpu").exact_scan
+    found.ideas = Slow()
+    vectors = ideas_of(world, 3)
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(found.nominate, vectors) for _ in range(2)]:
+            done.result()
+    assert found.ideas == {"cpu": 6}
+
+
+class Slow(Counter[str]):
+    """A counter that takes its time, so that two who read it at once would see the same."""
+
+    def __missing__(self, key: str) -> int:
+        time.sleep(0.3)
+        return 0
 
 
 def test_what_a_gpu_is_not_certain_of_the_cpu_scans(
