@@ -5,7 +5,8 @@
 For 10,000, 100,000, ... up to --most papers (10 million take 65 GB of disk): made-up records
 become a store, which gets made-up vectors in SPECTER2's shape, a pool and an index; then ideas with
 ready vectors are searched for. Each stage runs in a process of its own, and its figures are kept
-under --work: called again, only what is missing is done. Peak is that of all resident memory
+under --work: called again, only what is missing is done, unless sources or threads have changed:
+then all of that size is made again. Peak is that of all resident memory
 (VmHWM), pages of mapped files included; private is the most that no file backs (RssAnon), and disk
 the most that lay there meanwhile, looked at again and again. CPU is the time of all threads, and
 tells more than seconds on a machine that is not idle.
@@ -17,6 +18,7 @@ Slopes are those of log figure over log papers from 100,000 papers on: 1 is prop
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -24,12 +26,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.measure import in_words, machine, median, table, write_json
+from benchmarks.measure import in_words, machine, median, sources, table, write_json
 
 if TYPE_CHECKING:
     from hindsight_fast.planning import Plan
@@ -40,6 +43,7 @@ READY = (1_000, 10_000, 100_000)
 SCANNED, SEARCHED = 512, 2_048  # ideas
 BATCH = 2_048  # ideas at a time, as in a run
 ENCODER, WINDOW = "made-up", ("1990-01-01", "2100-12-31")
+MADE_UP_BY = ("growth.py", "records.py", "vectors.py")
 Facts = dict[str, Any]
 
 
@@ -54,7 +58,8 @@ def main() -> None:
         print(json.dumps(watched(STAGES[arguments.stage], arguments.work)))
         return
     sizes = [n for n in SIZES if n <= arguments.most]
-    measured = {n: measure(arguments.work / str(n), n) for n in sizes}
+    key = made_with()
+    measured = {n: measure(arguments.work / str(n), n, key) for n in sizes}
     rows = [row for stage in STAGES for row in rows_of(stage, measured)]
     facts = machine("numpy", "numba", "polars", "usearch")
     print(in_words(facts))
@@ -66,9 +71,22 @@ def main() -> None:
     write_json(arguments.json, result)
 
 
-def measure(place: Path, n: int) -> dict[str, Facts]:
-    """All stages at one size, each once and for all."""
+def made_with() -> str:
+    """What all figures depend on: threads, and the sources of packages and benchmarks."""
+    packages = [find_spec(name) for name in ("hindsight_fast", "hindsight_kernels")]
+    folders = [Path(found.origin).parent for found in packages if found and found.origin]
+    made_up = [Path(__file__).with_name(name) for name in MADE_UP_BY]
+    return f"{len(os.sched_getaffinity(0))} threads, sources {sources(*folders, *made_up)}"
+
+
+def measure(place: Path, n: int, key: str) -> dict[str, Facts]:
+    """All stages at one size, each once and for all while the key is the same."""
+    kept_for = place / "made-with"
+    if (place / "n").exists() and not (kept_for.exists() and kept_for.read_text() == key):
+        print(f"{n:,} papers: made with other sources or threads, again", file=sys.stderr)
+        shutil.rmtree(place)
     place.mkdir(parents=True, exist_ok=True)
+    kept_for.write_text(key)
     (place / "n").write_text(str(n))
     found = dict[str, Facts]()
     for stage in STAGES:
@@ -290,13 +308,13 @@ def foretold(work: Path, measured: dict[int, dict[str, Facts]]) -> list[Facts]:
     """A row for each figure that `plan` foretells from a calibration now, without these papers."""
     import polars as pl
 
-    from hindsight_fast.planning import Job, calibrate, look, make_plan, shape_of
+    from hindsight_fast.planning import Job, look, make_plan, measure_speeds, shape_of
     from hindsight_fast.planning._sizes import TEXT_PER_TOKEN
     from hindsight_fast.store import Store
 
     here, rows = look(work), list[Facts]()
     shape = replace(shape_of("specter2"), installed=False)  # vectors are ready here
-    speeds = calibrate(Job(1), shape, work, here.threads)
+    speeds = measure_speeds(Job(1), shape, work, here.threads)
     for n, found in measured.items():
         store = Store.open(work / str(n) / "store")
         texts = store.papers(["title", "abstract"], 0, min(store.n, 10_000))

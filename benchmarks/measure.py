@@ -1,11 +1,12 @@
 """What every benchmark shares: fair timing of rivals, the machine's name, JSON and a table."""
 
+import hashlib
 import json
 import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -89,6 +90,16 @@ def in_words(facts: Mapping[str, Any]) -> str:
         f"{facts['processor']}, {facts['usable_processors']} processors, "
         f"load average before: {facts['load_average_before']:.1f}"
     )
+
+
+def sources(*paths: Path) -> str:
+    """Hash of these Python files, and of those in these folders."""
+    digest = hashlib.blake2b(digest_size=8)
+    for path in paths:
+        files: Iterable[Path] = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        for file in files:
+            digest.update(f"{file.relative_to(path.parent)}\n".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def _version(name: str) -> str | None:

@@ -26,9 +26,9 @@ from hindsight_fast.planning import (
     _measuring,
     _sizes,
     assumed,
-    calibrate,
     look,
     make_plan,
+    measure_speeds,
     shape_of,
 )
 from hindsight_fast.planning._stages import START
@@ -208,6 +208,26 @@ def test_files_that_memory_can_not_hold_slow_a_search(tmp_path: Path) -> None:
     assert tight.seconds > roomy.seconds
 
 
+def test_a_scan_along_axes_reads_only_vectors_that_it_rescores() -> None:
+    small = Machine(2 * 10**9, "this machine's", 10**15, "/somewhere", 2)
+    # 0.28 ms beyond coordinates, of which a paper takes 2.8 microseconds: 100 papers an idea
+    speeds = Speeds(scan_s=1.12e-8, rescore_s=2.8e-4, pruned_s=1e-9)
+    plan = planned(small, speeds, index=False, ideas=10)
+    (search,) = (stage for stage in plan.taken if stage.name.startswith("search"))
+    share = 1 - (2e9 - search.private) / search.cached
+    coordinates = _sizes.projection(1_000_000, 768, 128) / speeds.read_bps
+    single = 10 * 100 / speeds.reads_per_s
+    assert plan.slowed(search) == pytest.approx(share * (coordinates + single))
+
+
+def test_what_is_assumed_follows_the_vectors_dimension() -> None:
+    whole, half = assumed(768), assumed(384)
+    assert whole == Speeds(notes=whole.notes)
+    assert (half.scan_axes, half.index_axes) == (64, 64)
+    for name in ("project_s", "scan_s", "pruned_s", "rescore_s", "index_add_s", "index_search_s"):
+        assert getattr(half, name) == pytest.approx(getattr(whole, name) / 2), name
+
+
 def test_an_index_where_the_exact_scan_would_be_noticed() -> None:
     names = [stage.name for stage in planned().taken]
     assert "index of the pool" not in names and "search: exact scan along axes" in names
@@ -275,7 +295,7 @@ def test_the_machine_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     place.mkdir()
     monkeypatch.setattr(os, "getloadavg", lambda: (0.1, 0.0, 0.0))
     job, told = Job(10_000, encoder=str(folder), device="cpu", tokens=20), list[str]()
-    speeds = calibrate(job, shape_of(str(folder)), place, 2, told.append)
+    speeds = measure_speeds(job, shape_of(str(folder)), place, 2, told.append)
     assert not list(place.iterdir())
     assert {"tokens_per_s", "pruned_s", "index_add_s", "records_per_s"} <= set(speeds.measured)
     for name in speeds.measured:

@@ -64,7 +64,15 @@ def plan(
     Example: hindsight-fast plan --papers 1000000 --ideas 100000 --gpu a100
     """
     from hindsight_fast.errors import UsageError
-    from hindsight_fast.planning import GPUS, Job, assumed, calibrate, look, make_plan, shape_of
+    from hindsight_fast.planning import (
+        GPUS,
+        Job,
+        assumed,
+        look,
+        make_plan,
+        measure_speeds,
+        shape_of,
+    )
 
     if gpu not in ("none", "all", *GPUS):
         raise UsageError(f"--gpu {gpu}: expected one of {', '.join(GPUS)}, all or none")
@@ -84,7 +92,7 @@ def plan(
     if no_calibration:
         speeds = assumed(shape.dim)
     else:
-        speeds = calibrate(
+        speeds = measure_speeds(
             job,
             shape,
             Path(machine.place),

@@ -3,7 +3,7 @@
 from hindsight_fast.planning._gpus import GPUS, UTILISATION, Gpu
 from hindsight_fast.planning._job import KNOWN_SHAPES, Job, Shape, shape_of
 from hindsight_fast.planning._machine import Machine, look
-from hindsight_fast.planning._measuring import calibrate
+from hindsight_fast.planning._measuring import measure_speeds
 from hindsight_fast.planning._plan import Plan, make_plan
 from hindsight_fast.planning._speeds import Speeds, assumed
 from hindsight_fast.planning._stages import Costs, Stage
@@ -21,8 +21,8 @@ __all__ = [
     "Speeds",
     "Stage",
     "assumed",
-    "calibrate",
     "look",
     "make_plan",
+    "measure_speeds",
     "shape_of",
 ]

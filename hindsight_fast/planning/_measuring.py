@@ -1,7 +1,10 @@
 """Ten seconds of trying what this machine can do, on made-up papers, texts and vectors.
 
 Vectors are made in the shape of SPECTER2's: a mean of norm 0.95, and around it clusters and noise
-along directions of falling variance. Everything is warmed up before it is timed.
+along directions of falling variance. Products, scans, hashes, searches, the cache and counting
+tokens are called once before they are timed, and `build` makes a small store before. Not so the
+disk, coordinates along axes and adding to an index: they run once, with whatever must be loaded or
+compiled on the way.
 """
 
 import json
@@ -41,7 +44,7 @@ _PAGE: Final = 4096
 _WORDS: Final = 20_000
 
 
-def calibrate(
+def measure_speeds(
     job: Job, shape: Shape, place: Path, threads: int, tell: Tell = lambda line: None
 ) -> Speeds:
     """Try what a job needs on this machine.

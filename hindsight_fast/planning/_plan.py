@@ -70,7 +70,9 @@ class Plan:
 
     def slowed(self, stage: Stage) -> float:
         """Seconds more that a stage takes since its files don't stay in memory."""
-        return slowed(stage, self.job, self.speeds, self.machine.memory - stage.private)
+        return slowed(
+            stage, self.job, self.shape.dim, self.speeds, self.machine.memory - stage.private
+        )
 
     def refusal(self) -> HindsightError | None:
         """Why the job can't be done here, as the error to raise; None: it fits."""

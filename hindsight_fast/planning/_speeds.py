@@ -85,12 +85,17 @@ REFERENCE_DIM: Final = 768
 
 def assumed(dim: int) -> Speeds:
     """What two cores of another machine reach with vectors of this dimension."""
-    share, default = dim / REFERENCE_DIM, Speeds()
+    default, axes = Speeds(), axes_of(dim)
+    share, along = dim / REFERENCE_DIM, axes / default.scan_axes
     return Speeds(
         project_s=default.project_s * share,
         scan_s=default.scan_s * share,
-        scan_axes=axes_of(dim),
-        index_axes=axes_of(dim),
+        pruned_s=default.pruned_s * along,
+        rescore_s=default.rescore_s * share,
+        index_add_s=default.index_add_s * along,
+        index_search_s=default.index_search_s * along,
+        scan_axes=axes,
+        index_axes=axes,
         notes=("nothing was measured: figures are those of two cores of an AMD EPYC (Zen 3)",),
     )
 

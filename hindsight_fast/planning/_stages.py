@@ -8,7 +8,7 @@ from typing import Final
 from hindsight_fast.planning import _sizes as sizes
 from hindsight_fast.planning._job import Job, Shape
 from hindsight_fast.planning._speeds import Speeds
-from hindsight_fast.projection import FEWEST
+from hindsight_fast.projection import FEWEST, RESCORING
 from hindsight_fast.scoring import AUTO_EXACT_SHARE, INDEX_CANDIDATES
 
 ALONG_AXES, PLAIN, INDEX = "exact scan along axes", "exact scan along all axes", "index"
@@ -17,7 +17,9 @@ ALONG_AXES, PLAIN, INDEX = "exact scan along axes", "exact scan along all axes",
 BASE: Final = 100e6
 """Bytes that a process takes with all modules that it needs."""
 
-# How costs of one paper or idea grow with the number of papers (benchmarks/growth.py).
+# How costs of one paper or idea grow with the number of papers, as exponents: from 16,384 papers to
+# one build of 400,000, by an earlier search. From 10,000 to 100,000 that search grew by 0.55, on a
+# busy machine. For the search that is there now, neither was measured yet (benchmarks/growth.py).
 INDEX_ADD_GROWTH: Final = 0.15
 INDEX_SEARCH_GROWTH: Final = 0.3
 
@@ -259,11 +261,28 @@ def _score(job: Job, shape: Shape, speeds: Speeds, threads: int) -> Iterator[Sta
     )
 
 
-def slowed(stage: Stage, job: Job, speeds: Speeds, room: float) -> float:
-    """Seconds more where only so many bytes of the mapped files stay in memory."""
+def _rescored(job: Job, dim: int, speeds: Speeds) -> float:
+    """Papers whose vectors an idea needs along axes, from what it takes beyond the coordinates."""
+    along = speeds.scan_s * (speeds.scan_axes + 3) / dim
+    beyond = speeds.rescore_s + job.papers * max(0.0, speeds.pruned_s - along)
+    return max(job.k, beyond / (RESCORING * speeds.scan_s))
+
+
+def slowed(stage: Stage, job: Job, dim: int, speeds: Speeds, room: float) -> float:
+    """Seconds more where only so many bytes of the mapped files stay in memory.
+
+    A scan reads all papers again for each batch of ideas; along axes it reads coordinates, and
+    vectors singly as they are rescored, at most all of them.
+    """
     lacking = max(0.0, 1 - max(room, 0) / stage.cached) if stage.cached else 0.0
     if stage.name == f"search: {INDEX}":
         return lacking * job.ideas * INDEX_CANDIDATES * job.k / speeds.reads_per_s
     if stage.name.startswith("search"):
-        return lacking * math.ceil(job.ideas / _BATCH) * stage.cached / speeds.read_bps
+        batches = math.ceil(job.ideas / _BATCH)
+        again = batches * stage.cached / speeds.read_bps
+        if stage.name == f"search: {ALONG_AXES}":
+            vectors = batches * sizes.vectors(job.papers, dim) / speeds.read_bps
+            single = job.ideas * _rescored(job, dim, speeds) / speeds.reads_per_s
+            again -= max(0.0, vectors - single)
+        return lacking * again
     return lacking * stage.cached / speeds.read_bps
