@@ -6,8 +6,9 @@ One setting is varied at a time, on made-up vectors in the shape of SPECTER2's. 
 nominating, after one call that warms up; TFLOP/s are of the products alone, whatever else was done.
 Quality beside it: the share of ideas that the CPU has left to do, papers that are nominated for
 each, and the share of a sample of ideas whose nearest papers are those of the CPU's scan, which
-must be 1. With --device cpu the graph runs on onnxruntime's CPU provider, on one thread. Exit code
-4, with a sentence, where the device can't be used.
+must be 1: exit code 1 where it isn't, or where none could be compared. With --device cpu the graph
+runs on onnxruntime's CPU provider, on one thread. Exit code 4, with a sentence, where the device
+can't be used.
 """
 
 import argparse
@@ -107,6 +108,8 @@ def main() -> None:
     print(in_words(facts))
     print(table(rows))
     write_json(asked.json, {"machine": facts, "papers": asked.papers, "rows": rows})
+    if any(one["as the CPU"] != 1 for one in rows):
+        sys.exit("benchmarks.gpu_scan: not all that was found is what the CPU finds")
 
 
 if __name__ == "__main__":
