@@ -15,7 +15,8 @@ from hindsight_fast.agreement import Agreement, compare
 from hindsight_fast.encoding import SAMPLE, CountingEncoder, encode_texts, sample_papers
 from hindsight_fast.errors import ArtefactError
 from hindsight_fast.ideas import IDEA_SCHEMA
-from hindsight_fast.scoring import Scorer, TextEncoder, encoded_pairs
+from hindsight_fast.meeting import TextEncoder
+from hindsight_fast.scoring import Scorer, encoded_pairs
 
 _SEED = 20250601
 

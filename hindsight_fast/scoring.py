@@ -5,7 +5,6 @@ import time
 from collections.abc import Collection, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -13,14 +12,13 @@ from numpy.typing import NDArray
 
 from hindsight_fast.candidates import Choice
 from hindsight_fast.config import ScoreConfig, usable_threads
-from hindsight_fast.encoding import CountingEncoder, VectorCache, encode_texts
-from hindsight_fast.errors import ArtefactError, EncoderError, UsageError
+from hindsight_fast.encoding import VectorCache, encode_texts
+from hindsight_fast.errors import UsageError
 from hindsight_fast.idea_text import IdeaText, idea_texts
 from hindsight_fast.ideas import Idea, ideas_frame
-from hindsight_fast.papers.text import MEETING_VERSIONS, TEXT_VERSION
-from hindsight_fast.pool import Pool
+from hindsight_fast.meeting import TextEncoder, check_precision, check_same_space, check_unit_rows
+from hindsight_fast.pool import Pool, damage
 from hindsight_fast.scanning import Scan
-from hindsight_fast.store import UNIT_TOLERANCE
 from hindsight_fast.tables import TEXT_COLUMNS, matches_table, score_table
 from hindsight_kernels import Matches, match
 
@@ -30,9 +28,6 @@ its own order need not be exact."""
 
 AUTO_EXACT_SHARE = 0.1
 """`search="auto"` scans exactly while that costs at most this share of the encoding."""
-
-MEETING = ("float32", "float16")
-"""Precisions whose vectors, of the same weights, may meet unnamed; others move more matches."""
 
 _in_forked_child = False
 
@@ -52,18 +47,6 @@ def _refuse_forked_child() -> None:
             "this process was forked after hindsight_fast.scoring was imported, and polars can't "
             "work in such a child: start it with multiprocessing's 'spawn', or import in the child"
         )
-
-
-class TextEncoder(CountingEncoder, Protocol):
-    """What scoring asks of an encoder (`hindsight_fast.load_encoder` gives one)."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def flops_per_text(self) -> float: ...
-
-    def reference(self) -> CountingEncoder: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +149,8 @@ class Scorer:
         )
         self.threads = usable_threads(threads)
         if encoder is not None:
-            _check_same_space(pool, encoder)
-        _check_precision(pool, allow if encoder is None else {*allow, encoder.precision})
+            check_same_space(pool, encoder)
+        check_precision(pool, allow if encoder is None else {*allow, encoder.precision})
         self.exact_scan = Scan(
             pool,
             self.config.k,
@@ -218,7 +201,7 @@ class Scorer:
             If shape or dtype are others, or a row is not a finite unit vector.
         """
         _refuse_forked_child()
-        _check_unit_rows(vectors, self.pool.vectors.shape[1])
+        check_unit_rows(vectors, self.pool.vectors.shape[1])
         frame = pl.DataFrame(
             {"idea_id": [str(i) for i in range(len(vectors))]}, schema={"idea_id": pl.String}
         )
@@ -288,7 +271,7 @@ class Scorer:
             The pool's vectors were damaged since it was opened.
         """
         pool, config = self.pool, self.config
-        with _damage(pool):
+        with damage(pool):
             return match(
                 vectors,
                 pool.vectors,
@@ -325,7 +308,7 @@ class Scorer:
         return INDEX_CANDIDATES * self.config.k, self.pool.index.expansion_search
 
     def _scan(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
-        with _damage(self.pool):
+        with damage(self.pool):
             return self.exact_scan.nominate(vectors)
 
     def _table(
@@ -374,55 +357,3 @@ def encoded_pairs(frame: pl.DataFrame) -> list[tuple[str, str]]:
     """(head, body) of those ideas of a frame (columns of IDEA_SCHEMA) that can be scored."""
     texts, status = _texts(frame)
     return [(t.head, t.body) for t, one in zip(texts, status, strict=True) if one == "ok"]
-
-
-@contextmanager
-def _damage(pool: Pool) -> Generator[None]:
-    """Kernels refuse what can't be vectors of a pool that was opened whole."""
-    try:
-        yield
-    except ValueError as error:
-        raise ArtefactError(
-            f"the vectors of {pool.path} were damaged since it was opened ({error}); "
-            f"`hindsight-fast verify {pool.path}` says where"
-        ) from error
-
-
-def _check_same_space(pool: Pool, encoder: TextEncoder) -> None:
-    """Vectors of different weights, or of text rules far apart, never meet: it means nothing."""
-    if encoder.fingerprint != pool.encoder_fingerprint:
-        raise EncoderError(
-            f"the pool's vectors were made by {pool.encoder}@{pool.encoder_fingerprint[:8]}, this "
-            f"encoder is {encoder.name}@{encoder.fingerprint[:8]}: use the same, or encode the "
-            "store again"
-        )
-    if pool.text_version not in MEETING_VERSIONS:
-        raise ArtefactError(
-            f"the papers' text was cleaned by rule {pool.text_version}, ideas would be by "
-            f"{TEXT_VERSION}: build the store again with this version"
-        )
-
-
-def _check_precision(pool: Pool, named: Collection[str]) -> None:
-    if pool.precision not in {*MEETING, *named}:
-        raise EncoderError(
-            f"the papers of this pool were encoded in {pool.precision}, which moves similarities: "
-            f"allow it by name with --allow-precision {pool.precision} "
-            f"(allow={{{pool.precision!r}}} in Python), or encode the store in float32"
-        )
-
-
-def _check_unit_rows(vectors: NDArray[np.float32], dim: int) -> None:
-    vectors = np.asarray(vectors)
-    if vectors.ndim != 2 or vectors.shape[1] != dim or vectors.dtype != np.float32:
-        raise UsageError(
-            f"vectors have shape {vectors.shape} and dtype {vectors.dtype}; "
-            f"(n, {dim}) and float32 were expected"
-        )
-    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-    bad = np.flatnonzero(~(np.abs(norms - 1.0) <= UNIT_TOLERANCE))  # catches NaN as well
-    if bad.size:
-        raise UsageError(
-            f"vector {bad[0]} has norm {norms[bad[0]]:.4g}, and {bad.size} in all are no unit "
-            "vectors: normalise them first"
-        )

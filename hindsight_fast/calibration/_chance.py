@@ -19,7 +19,8 @@ from hindsight_fast.calibration._sample import (
     earlier_papers,
     topics_of_rows,
 )
-from hindsight_fast.calibration._search import Near, damage, nearest
+from hindsight_fast.calibration._search import Near, nearest
+from hindsight_fast.pool import damage
 from hindsight_fast.scoring import Scorer
 
 LEVELS: Final = (0.05, 0.01)

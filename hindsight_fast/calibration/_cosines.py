@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hindsight_fast.calibration._sample import SEED, Sample, drawn_rows
-from hindsight_fast.calibration._search import Near, cosines, damage, encode, nearest
+from hindsight_fast.calibration._search import Near, cosines, encode, nearest
+from hindsight_fast.pool import damage
 from hindsight_fast.scoring import Scorer
 
 QUANTILES: Final = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)

@@ -1,15 +1,14 @@
 """The nearest papers, exactly and as many as are wanted, also among some papers only."""
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hindsight_fast.encoding import encode_texts
-from hindsight_fast.errors import ArtefactError, UsageError
-from hindsight_fast.pool import Pool
+from hindsight_fast.errors import UsageError
+from hindsight_fast.pool import Pool, damage
 from hindsight_fast.scoring import Scorer
 from hindsight_kernels import Projected, match, pruned_scan, scan
 
@@ -111,18 +110,6 @@ def nearest_of_pool(
             threads=threads,
             step=step,
         )
-
-
-@contextmanager
-def damage(pool: Pool) -> Generator[None]:
-    """Kernels refuse what can't be vectors of a pool that was opened whole."""
-    try:
-        yield
-    except ValueError as error:
-        raise ArtefactError(
-            f"the vectors of {pool.path} were damaged since it was opened ({error}); "
-            f"`hindsight-fast verify {pool.path}` says where"
-        ) from error
 
 
 def cosines(left: NDArray[np.float32], right: NDArray[np.float32]) -> NDArray[np.float32]:

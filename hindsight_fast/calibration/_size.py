@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hindsight_fast.calibration._sample import SEED, Sample
-from hindsight_fast.calibration._search import Near, damage, nearest
+from hindsight_fast.calibration._search import Near, nearest
+from hindsight_fast.pool import damage
 from hindsight_fast.scoring import Scorer
 
 SHARES: Final = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)

@@ -9,7 +9,7 @@ identities; a pool whose store has changed is refused.
 
 from hindsight_fast.pool._build import build_pool
 from hindsight_fast.pool._inspect import describe, verify_artefact
-from hindsight_fast.pool._read import Pool
+from hindsight_fast.pool._read import Pool, damage
 from hindsight_fast.pool._window import WindowConfig
 
-__all__ = ["Pool", "WindowConfig", "build_pool", "describe", "verify_artefact"]
+__all__ = ["Pool", "WindowConfig", "build_pool", "damage", "describe", "verify_artefact"]

@@ -1,7 +1,9 @@
 """A pool, opened."""
 
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 
 KIND = "pool"
 IMPACT = "impact.npy"
+UNNOTED = (
+    "that could not be noted in the user's own folder ($HINDSIGHT_HOME), which can't be written to "
+    "or is others' to write"
+)
 _MAX_ROWS = 2**31 - 1
 
 
@@ -135,7 +141,8 @@ class Pool:
             The store, where it is no longer where it was relative to the pool.
         trust
             Open the pool's index and use its projection though somebody else made them, now and
-            from now on: they can crash this process, or worse, if that person wants it.
+            from now on: they can crash this process, or worse, if that person wants it. A warning
+            says so where that can't be remembered.
 
         Raises
         ------
@@ -149,8 +156,8 @@ class Pool:
             return cls(folder, found, _find_store(folder, found, store), trusted=trust)
 
         opened = open_with(folder, KIND, read)
-        if trust:
-            remember(opened.manifest.hash)
+        if trust and not remember(opened.manifest.hash):
+            warnings.warn(f"{path} is trusted for this time only: {UNNOTED}", stacklevel=2)
         return opened
 
     @property
@@ -287,6 +294,8 @@ class Pool:
         facts = self.manifest.table("projection")
         if "of" not in facts:
             raise ArtefactError(f"{self.path}: no facts of a projection; make the pool again")
+        for name in projection.FILES:
+            self.manifest.file(name)
         if facts["of"] != vectors.content_hash:
             return None
         opened = projection.open_projection(self.path, facts, *self.vectors.shape)
@@ -308,6 +317,24 @@ class Pool:
                 f"{self.n_papers} in the pool; make it again"
             )
         return index
+
+
+@contextmanager
+def damage(pool: Pool) -> Generator[None]:
+    """Kernels refuse what can't be vectors of a pool that was opened whole.
+
+    Raises
+    ------
+    ArtefactError
+        In place of their ValueError.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise ArtefactError(
+            f"the vectors of {pool.path} were damaged since it was opened ({error}); "
+            f"`hindsight-fast verify {pool.path}` says where"
+        ) from error
 
 
 def _find_store(path: Path, manifest: Manifest, given: Store | str | Path | None) -> Store:
