@@ -8,6 +8,7 @@ the weight of citations, the size of the pool and single papers of it.
 from hindsight_fast.calibration._calibrate import Calibration, calibrate
 from hindsight_fast.calibration._page import page
 from hindsight_fast.calibration._sample import LIMIT
-from hindsight_fast.calibration._words import Section, sections, summary
+from hindsight_fast.calibration._section import Section
+from hindsight_fast.calibration._words import sections, summary
 
 __all__ = ["LIMIT", "Calibration", "Section", "calibrate", "page", "sections", "summary"]

@@ -6,7 +6,8 @@ from itertools import pairwise
 from hindsight_fast.calibration._calibrate import Calibration
 from hindsight_fast.calibration._cosines import Cosines
 from hindsight_fast.calibration._plots import Line, chart
-from hindsight_fast.calibration._words import Section, sections, summary
+from hindsight_fast.calibration._section import Section
+from hindsight_fast.calibration._words import sections, summary
 from hindsight_fast.pages import document, section, table
 from hindsight_fast.version import __version__
 
