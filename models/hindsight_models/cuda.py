@@ -1,6 +1,8 @@
 """The NVIDIA driver and the CUDA libraries, asked directly: what is there and what is missing."""
 
 import ctypes
+from pathlib import Path
+from typing import Any
 
 from hindsight_models.errors import ModelError
 
@@ -62,6 +64,25 @@ def free_memory(number: int) -> int:
             f"{_error_name(driver, code)}"
         )
     return free.value
+
+
+def why_not_used(runtime: Any) -> str:
+    """Why onnxruntime does not use CUDA, as far as can be found out."""
+    provider = Path(runtime.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"
+    missing = missing_library(major_of(runtime)) or why_not_loaded(str(provider))
+    if missing is None:
+        return "the driver may be too old for its CUDA; nvidia-smi shows the driver's"
+    return how_to_install(missing)
+
+
+def how_to_install(missing: str) -> str:
+    """What is missing, and how it comes."""
+    return f"{missing}; pip install 'hindsight-fast[gpu]' brings the CUDA libraries"
+
+
+def major_of(runtime: Any) -> str:
+    """Of the CUDA that an onnxruntime was built with, like "13"."""
+    return str(getattr(runtime, "cuda_version", "") or "13").split(".")[0]
 
 
 def missing_library(major: str) -> str | None:

@@ -290,9 +290,9 @@ def check_cuda() -> int:
         There is none, with what is missing.
     """
     count = cuda.device_count()
-    missing = cuda.missing_library(_cuda_major(_usable_runtime()))
+    missing = cuda.missing_library(cuda.major_of(_usable_runtime()))
     if missing is not None:
-        raise ModelError(_how_to_install(missing))
+        raise ModelError(cuda.how_to_install(missing))
     return count
 
 
@@ -307,23 +307,6 @@ def _usable_runtime() -> Any:
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         runtime.preload_dlls()
     return runtime
-
-
-def _reason(runtime: Any) -> str:
-    """Why CUDA is not used, as far as can be found out."""
-    provider = Path(runtime.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"
-    missing = cuda.missing_library(_cuda_major(runtime)) or cuda.why_not_loaded(str(provider))
-    if missing is None:
-        return "the driver may be too old for its CUDA; nvidia-smi shows the driver's"
-    return _how_to_install(missing)
-
-
-def _how_to_install(missing: str) -> str:
-    return f"{missing}; pip install 'hindsight-fast[gpu]' brings the CUDA libraries"
-
-
-def _cuda_major(runtime: Any) -> str:
-    return str(getattr(runtime, "cuda_version", "") or "13").split(".")[0]
 
 
 def _open_on_gpu(
@@ -341,7 +324,7 @@ def _open_on_gpu(
     session = _open(runtime, graph, [(_CUDA, options), _CPU], folder)
     # Only the session knows: without its libraries the provider silently becomes the CPU.
     if session.get_providers()[0] != _CUDA:
-        raise ModelError(f"onnxruntime could not use GPU {number}: {_reason(runtime)}")
+        raise ModelError(f"onnxruntime could not use GPU {number}: {cuda.why_not_used(runtime)}")
     return session
 
 
