@@ -12,25 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calibration_world import own_world
 from hindsight_fast import Scorer
 from hindsight_fast.calibration import _pairs, calibrate, sections
 from hindsight_fast.calibration._chance import interval, least_ideas, least_theta
 from hindsight_fast.calibration._f1 import best_f1, by_pairs
 from hindsight_fast.errors import DataError, UsageError
-from scoring_world import World, make_world
+from scoring_world import World
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return make_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_home(world: World) -> Generator[None]:
-    """What is trusted here is nobody else's business."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HINDSIGHT_HOME", str(world.folder))
-        yield
+def world(tmp_path_factory: pytest.TempPathFactory) -> Generator[World]:
+    with own_world(tmp_path_factory.mktemp("world")) as world:
+        yield world
 
 
 @settings(deadline=None, max_examples=100)
