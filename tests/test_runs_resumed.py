@@ -2,50 +2,32 @@
 
 import json
 import os
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import polars as pl
 import pytest
 
 from hindsight_fast import Scorer, runs
-from hindsight_fast.encoders import Encoder
 from hindsight_fast.errors import ArtefactError, DataError, StorageError, UsageError
-from hindsight_fast.ideas import read_ideas
-from hindsight_fast.runs import _settled
 from hindsight_fast.storage import working_parts
-from hindsight_models import Encoded, Progress
-from scoring_world import Rounded, World, made_up_ideas, make_world
-
-BATCH, N = 8, 60  # ideas of a part, and in all; two more are bad
-FORMS = {
-    "parquet": ("s.parquet", "m.parquet"),
-    "csv": ("s.csv", "m.csv"),
-    "jsonl": ("s.jsonl", "m.jsonl"),
-    "shards": ("s", "m"),
-}
-
-
-class Watched(Encoder):
-    """A real encoder that remembers how many texts it was given."""
-
-    n_texts = 0
-
-    def encode_counted(
-        self, pairs: Sequence[tuple[str, str]], progress: Progress | None = None
-    ) -> Encoded:
-        """Like `Encoder.encode_counted`."""
-        self.n_texts += len(pairs)
-        return super().encode_counted(pairs, progress)
-
-    def encode_chunks(
-        self, chunks: Iterable[Sequence[tuple[str, str]]], progress: Progress | None = None
-    ) -> Generator[Encoded]:
-        """Like `Encoder.encode_chunks`."""
-        yield from super().encode_chunks(chunks, progress)
+from runs_world import (
+    BATCH,
+    FORMS,
+    N,
+    Stopped,
+    Watched,
+    flip,
+    score,
+    small_parts,
+    stop_after,
+    stopped,
+    tables,
+    told,
+    write_ideas,
+)
+from scoring_world import World, make_world
 
 
 @pytest.fixture(scope="module")
@@ -59,20 +41,13 @@ def encoder(world: World) -> Watched:
 
 
 @pytest.fixture(autouse=True)
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hindsight_fast.runs._job.BATCH", BATCH)
-    monkeypatch.setattr("hindsight_fast.runs._job.SHARD", 2 * BATCH)
+def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_parts(monkeypatch)
 
 
 @pytest.fixture
 def ideas(tmp_path: Path) -> Path:
     return write_ideas(tmp_path / "ideas.jsonl")
-
-
-def write_ideas(path: Path) -> Path:
-    records: list[Any] = [*made_up_ideas(N - 1), {"id": "i2", "text": "no"}, {"text": ""}]
-    path.write_text("".join(json.dumps(one) + "\n" for one in records) + "{broken\n")
-    return path
 
 
 Quiet = Callable[[str, str], tuple[dict[str, Any], dict[str, bytes]]]
@@ -90,55 +65,6 @@ def quiet(world: World, tmp_path_factory: pytest.TempPathFactory) -> Quiet:
         return told(score(scorer, ideas, folder / "q", form)), tables(folder / "q")
 
     return run
-
-
-class Stopped(BaseException):
-    """What a signal raises."""
-
-
-def stop_after(n: int) -> Callable[[int, int], None]:
-    def progress(done: int, total: int) -> None:
-        assert total == N + 2
-        if done >= n:
-            raise Stopped
-
-    return progress
-
-
-def score(scorer: Scorer, ideas: Path, folder: Path, form: str = "parquet", **options: Any) -> Any:
-    out, matches = (folder / name for name in FORMS[form])
-    return runs.score_file(scorer, ideas, out, matches=matches, **options)
-
-
-def stopped(scorer: Scorer, ideas: Path, folder: Path, form: str = "parquet", n: int = 20) -> Path:
-    """A run that ended after the part that holds idea n; returns its working folder."""
-    with pytest.raises(Stopped):
-        score(scorer, ideas, folder, form, progress=stop_after(n))
-    out = folder / FORMS[form][0]
-    assert not out.exists()
-    return out.with_name(f".{out.name}.work")
-
-
-def tables(folder: Path) -> dict[str, bytes]:
-    return {
-        str(file.relative_to(folder)): file.read_bytes()
-        for file in folder.rglob("*")
-        if file.is_file() and not file.name.endswith(("manifest.json", "ideas.jsonl"))
-    }
-
-
-def not_again(*_: object) -> None:
-    pytest.fail("it was found before")
-
-
-def half(*_: object) -> float:
-    return 0.5
-
-
-def told(summary: dict[str, Any]) -> dict[str, Any]:
-    """What a summary says but for times, and for what became of earlier work."""
-    left_out = {"seconds", "written", "resumed", "parts_lost", "n_nominated"}
-    return {name: value for name, value in summary.items() if name not in left_out}
 
 
 @pytest.mark.parametrize("search", ["exact", "index"])
@@ -167,12 +93,6 @@ def test_it_goes_on_behind_the_last_whole_part(
     assert score(Scorer(world.pool, encoder, search=search), ideas, tmp_path / "s", form)[
         "already_done"
     ]
-
-
-def flip(path: Path, at: int) -> None:
-    raw = bytearray(path.read_bytes())
-    raw[at] ^= 1
-    path.write_bytes(raw)
 
 
 def damage_a_line(work: Path, number: int) -> None:
@@ -364,118 +284,3 @@ def test_other_dates_and_venues_are_named(
             score(scorer, ideas, tmp_path)
     finally:
         world.pool.store.facts_id = was
-
-
-def test_how_an_index_is_searched_is_chosen_once(
-    world: World, encoder: Watched, ideas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_settled, "FEWEST", N)
-    quiet = score(Scorer(world.pool, encoder, search="index"), ideas, tmp_path / "q", recall=0.99)
-    choice = quiet["candidates"]
-    assert choice["target"] == 0.99 and choice["reached"]
-    assert f"candidates={choice['count']},ef={choice['expansion']}" in quiet["signature"]
-    with pytest.raises(Stopped):
-        score(
-            Scorer(world.pool, encoder, search="index"),
-            ideas,
-            tmp_path / "s",
-            recall=0.99,
-            progress=stop_after(20),
-        )
-    monkeypatch.setattr(_settled, "choose", not_again)
-    scorer, lines = Scorer(world.pool, encoder, search="index"), list[str]()
-    with pytest.raises(UsageError, match=r"\(recall: 0.99, now 0.9\)"):
-        score(scorer, ideas, tmp_path / "s", recall=0.9)
-    again = score(scorer, ideas, tmp_path / "s", recall=0.99, tell=lines.append)
-    assert told(again) == told(quiet) and tables(tmp_path / "s") == tables(tmp_path / "q")
-    assert scorer.candidates is None and "candidates an idea, ef" in lines[0]
-
-
-def test_a_recall_that_is_not_reached_is_noted(
-    world: World, encoder: Watched, ideas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_settled, "FEWEST", N)
-    monkeypatch.setattr("hindsight_fast.candidates.recall", half)
-    done = score(Scorer(world.pool, encoder, search="index"), ideas, tmp_path)
-    assert not done["candidates"]["reached"]
-    (note,) = [one for one in done["notes"] if "--search exact misses none" in one]
-    assert "was to find 0.999 of the nearest papers and on a sample found 0.5000" in note
-
-
-def test_what_a_precision_costs_is_measured_once(
-    world: World, ideas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    coarse = Rounded(world.folder / "models" / "tiny", "float16", 50)
-    frame = pl.concat(read_ideas(ideas))
-    nearest = Scorer(world.pool, coarse).score(frame)["nearest_similarity"]
-    theta = float(nearest.drop_nulls()[0])
-    quiet = score(Scorer(world.pool, coarse, theta=theta), ideas, tmp_path / "q")
-    assert quiet["precision"]["costs"] and quiet["precision"]["near_theta"]["any_of_k"]
-    stopped(Scorer(world.pool, coarse, theta=theta), ideas, tmp_path / "s")
-    monkeypatch.setattr(_settled, "measure", not_again)
-    again = score(Scorer(world.pool, coarse, theta=theta), ideas, tmp_path / "s")
-    assert told(again) == told(quiet)
-
-
-def test_shards_hold_the_rows_of_one_table(
-    world: World, encoder: Watched, ideas: Path, tmp_path: Path
-) -> None:
-    done = score(Scorer(world.pool, encoder), ideas, tmp_path, "shards")
-    score(Scorer(world.pool, encoder), ideas, tmp_path, "parquet")
-    for name in "sm":
-        assert sorted(file.name for file in (tmp_path / name).glob("*")) == [
-            "manifest.json",
-            *(f"part-{i:07d}.parquet" for i in range(4)),
-        ]
-        shards = pl.scan_parquet(tmp_path / name / "*.parquet").collect()
-        assert shards.equals(pl.read_parquet(tmp_path / f"{name}.parquet"))
-    first = pl.read_parquet(tmp_path / "s" / "part-0000000.parquet")
-    assert first.height == 2 * BATCH
-    facts = runs.describe(tmp_path / "s")
-    assert facts["kind"] == "score table" and facts["counts"] == done["counts"]
-    assert facts["files"]["scores"]["shards"] == 4
-    assert runs.verify(tmp_path / "s") == [f"part-{i:07d}.parquet" for i in range(4)]
-    with pytest.raises(UsageError, match="already holds scores made from other input"):
-        score(Scorer(world.pool, encoder, k=3), ideas, tmp_path, "shards")
-    flip(tmp_path / "s" / "part-0000001.parquet", 500)
-    with pytest.raises(ArtefactError, match="part-0000001"):
-        runs.verify(tmp_path / "s")
-    score(Scorer(world.pool, encoder), ideas, tmp_path, "shards", overwrite=True)
-    assert runs.verify(tmp_path / "s")
-
-
-def test_targets_that_can_not_be(world: World, ideas: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="both be files, or both folders"):
-        runs.check_targets(ideas, tmp_path / "s", tmp_path / "m.csv")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("")
-    for path, why in ((tmp_path / "mine", "not made by this"), (world.folder / "pool", "a pool")):
-        with pytest.raises(UsageError, match=why):
-            runs.check_targets(ideas, path, None)
-
-
-@pytest.mark.parametrize("at_once", [5, 1 << 20])
-def test_repeated_ids_are_counted_in_rounds(
-    world: World,
-    encoder: Watched,
-    ideas: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    at_once: int,
-) -> None:
-    records = [{"id": f"i{i % 37}", "text": "an idea of the graph we learn"} for i in range(N)]
-    ideas.write_text("".join(json.dumps(one) + "\n" for one in records))
-    monkeypatch.setattr("hindsight_fast.runs._tables._AT_ONCE", at_once)
-    assert score(Scorer(world.pool, encoder), ideas, tmp_path)["repeated_ids"] == N - 37
-
-
-def test_ideas_near_theta_are_flagged(world: World, encoder: Watched, ideas: Path) -> None:
-    frame = pl.concat(read_ideas(ideas))
-    nearest = Scorer(world.pool, encoder).score_batch(frame).matches.similarities
-    theta = float(nearest[7, 2])
-    scored = Scorer(world.pool, encoder, theta=theta).score_batch(frame)
-    flags = scored.scores["near_theta"]
-    apart = np.abs(nearest.astype(np.float64) - float(np.float32(theta)))
-    close = [bool(one.any()) for one in apart <= 1e-4]
-    assert flags.drop_nulls().to_list() == close and close[7] and not all(close)
-    assert flags.null_count() == 3 == scored.scores["score"].null_count()
