@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from usearch.index import Index as Usearch
 
+from forging import facts as facts_of
 from hindsight_fast.codes import ToCode
 from hindsight_fast.errors import ArtefactError
 from hindsight_fast.index import (
@@ -27,14 +28,16 @@ from hindsight_fast.index import (
     IndexConfig,
     Old,
     build_index,
+    files_among,
 )
 from hindsight_fast.index import _build as building
 from hindsight_fast.index._build import part_end
 from hindsight_fast.index._graph import Graph
 from hindsight_fast.index._links import read_layout, read_saved
 from hindsight_fast.index._order import near_order, write_in_order
-from hindsight_fast.storage import publish_stepwise
-from hindsight_kernels import walk
+from hindsight_fast.index._search import _Nearest, _with_strays  # pyright: ignore[reportPrivateUsage]
+from hindsight_fast.storage import FileFacts, publish_stepwise
+from hindsight_kernels import FAR, walk
 from killing import in_child
 from test_index import DIM, F32, build, like_an_encoder, recall
 
@@ -324,17 +327,51 @@ def test_an_index_whose_keys_are_rows_opens_and_grows(papers: F32, tmp_path: Pat
     graph.save(tmp_path / GRAPH)
     for name in (ROWS, STRAYS):
         (tmp_path / name).unlink()
-    older = Index.view(tmp_path, IndexConfig())
+    named = {file.name: FileFacts(**facts_of(file)) for file in tmp_path.iterdir()}
+    older = Index.view(tmp_path, IndexConfig(), files_among(named))
     assert older.n_papers == 2250
     found = older.search(papers[:50], 9, threads=1)
     assert eligible[found].all() and (found == right).mean() > 0.99
 
     new = tmp_path / "new"
     new.mkdir()
-    old = Old(tmp_path, IndexConfig())
+    old = Old(tmp_path, IndexConfig(), named)
     facts = build_index(papers, everyone(papers), new, IndexConfig(), threads=2, old=old)
     # The same product may be rounded otherwise among other rows, and a code differ by one.
     assert 2245 < facts.n_taken <= 2250 and (facts.n_papers, facts.not_taken) == (3000, "")
     grown = Index.view(new, IndexConfig())
     assert grown.n_papers == 3000
     assert (grown.search(papers, 1, threads=2)[:, 0] == np.arange(3000)).mean() > 0.998
+
+
+def test_a_graph_that_holds_more_than_its_rows_say_is_refused(papers: F32, tmp_path: Path) -> None:
+    built = build(tmp_path, papers[:600])
+    rows = np.load(tmp_path / ROWS)
+    assert (built.search(papers[:50], 1, threads=1) >= 0).all()
+    np.save(tmp_path / ROWS, rows[:100])
+    cut = Index.view(tmp_path, IndexConfig())
+    with pytest.raises(ArtefactError, match="more than its index-rows"):
+        cut.search(papers[:600], 1, threads=1)
+    named = {name: FileFacts(**facts_of(tmp_path / name)) for name in FILES}
+    (tmp_path / "new").mkdir()
+    with pytest.raises(ArtefactError, match="more than its index-rows"):
+        build_index(
+            papers,
+            np.arange(3000) < 600,
+            tmp_path / "new",
+            IndexConfig(),
+            threads=1,
+            old=Old(tmp_path, IndexConfig(), named),
+        )
+    np.save(tmp_path / ROWS, rows)
+    for strays in ([599, 600], [-1]):
+        np.save(tmp_path / STRAYS, np.array(strays, np.int32))
+        with pytest.raises(ArtefactError, match="not in its graph"):
+            Index.view(tmp_path, IndexConfig())
+
+
+def test_distances_to_strays_are_exact_along_many_axes() -> None:
+    codes = np.full((1, 1101), 127, np.int8)  # its square is odd, and more than 2**24
+    nobody = _Nearest(np.full((1, 1), -1, np.int64), np.full((1, 1), FAR, np.int64))
+    found = _with_strays(codes, nobody, np.array([7], np.int32), codes.astype(np.int32))
+    assert (found.keys.item(), found.distances.item()) == (7, 0)

@@ -38,6 +38,7 @@ from hindsight_fast.index._config import (
     STRAYS,
     IndexConfig,
     IndexFacts,
+    files_among,
 )
 from hindsight_fast.index._search import Index
 from hindsight_fast.index._taking import Old
@@ -55,4 +56,5 @@ __all__ = [
     "IndexFacts",
     "Old",
     "build_index",
+    "files_among",
 ]

@@ -27,7 +27,7 @@ from hindsight_fast.index._graph import VERSION, Graph
 from hindsight_fast.index._links import read_layout, read_saved
 from hindsight_fast.index._order import near_order, write_in_order
 from hindsight_fast.index._taking import Old, Plan, plan
-from hindsight_fast.storage import flushed_facts, is_whole, link_file, storage_errors
+from hindsight_fast.storage import flushed_facts, is_whole, link_known, storage_errors
 
 SMALLEST_PART: Final = 2**18
 """Papers; a part also has at least an eighth of those before it, so that saving the graph again
@@ -157,8 +157,7 @@ class _Job:
             self._remove_parts(f"{PART}*")
             planned = plan(vectors, rows, self._config, old)
             if planned.start and old is not None:
-                with storage_errors(f"write the index into {self._folder}"):
-                    link_file(old.folder / GRAPH, self._part(planned.start))
+                link_known(old.folder / GRAPH, self._part(planned.start), old.files[GRAPH])
                 self._note("part", (self._part(planned.start).name,), done=planned.start)
             self._note("planned", planned.write(self._folder), facts=planned.facts())
         self._dim = planned.to_code.axes.shape[1]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +20,12 @@ PART: Final = "index-part-"
 """What the names of files begin with that are there only while an index is built."""
 
 FILES: Final = (GRAPH, ROWS, MEAN, AXES, COPIES, STRAYS)
+
+
+def files_among(names: Collection[str]) -> tuple[str, ...]:
+    """The files of an index that an artefact names; older ones have neither rows nor strays."""
+    return FILES if ROWS in names else (GRAPH, MEAN, AXES, COPIES)
+
 
 METRIC: Final = "l2sq"
 DTYPE: Final = "i8"

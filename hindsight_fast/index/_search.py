@@ -1,5 +1,6 @@
 """An index on disk, searched."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from hindsight_fast.errors import ArtefactError, HindsightError
 from hindsight_fast.index._config import (
     AXES,
     COPIES,
+    FILES,
     GRAPH,
     MEAN,
     ROWS,
@@ -57,13 +59,16 @@ class Index:
         raises it for that search."""
 
     @classmethod
-    def view(cls, folder: Path, config: IndexConfig) -> "Index":
+    def view(cls, folder: Path, config: IndexConfig, files: Collection[str] = FILES) -> "Index":
         """Map the index of a folder.
 
         Parameters
         ----------
         config
             The one it was built with, but for `expansion_search`, which may be another.
+        files
+            Names of its files, which whoever opens it has checked (`files_among`): others that lie
+            there are none of it.
 
         Raises
         ------
@@ -74,7 +79,7 @@ class Index:
             mean, axes = (np.load(folder / name, allow_pickle=False) for name in (MEAN, AXES))
             copies = np.load(folder / COPIES, mmap_mode="r", allow_pickle=False)
             rows, strays = None, np.empty(0, np.int32)
-            if (folder / ROWS).exists():  # else it is older, and its keys are rows
+            if ROWS in files:  # else it is older, and its keys are rows
                 rows = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
                 strays = np.load(folder / STRAYS, allow_pickle=False)
             _check_shapes(mean, axes, copies, rows, strays)
@@ -163,7 +168,7 @@ class Index:
             found = _with_strays(codes, found, self._strays, self._stray_codes)
         keys, short = found.keys, np.zeros(len(codes), bool)
         if self._rows is not None:
-            keys = np.where(keys >= 0, self._rows[keys], -1)
+            keys = np.where(keys >= 0, self._rows_of(keys), -1)
             nobodys = (keys < 0) & (found.keys >= 0)
             short = nobodys.any(axis=1) & ((keys >= 0).sum(axis=1) < min(count, self._n_alive))
             if nobodys.any():
@@ -173,6 +178,15 @@ class Index:
         if wanted < n and short.any():
             rows[short] = self._nearest(codes[short], count, 2 * wanted, threads, expansion)
         return rows
+
+    def _rows_of(self, keys: NDArray[np.int64]) -> NDArray[np.int32]:
+        assert self._rows is not None
+        try:
+            return self._rows[keys]
+        except IndexError as error:
+            raise ArtefactError(
+                f"the graph of an index holds more than its {ROWS} says ({error}); make it again"
+            ) from error
 
 
 def _check_graph(graph: Layout, n_axes: int, config: IndexConfig, path: Path) -> None:
@@ -188,6 +202,8 @@ def _check_graph(graph: Layout, n_axes: int, config: IndexConfig, path: Path) ->
 def _codes_of(graph: Layout, keys: NDArray[np.int32]) -> NDArray[np.int32]:
     """The codes of some keys, which must be there."""
     everyone = graph.keys(np.arange(len(graph.levels)))
+    if not np.isin(keys, everyone).all():
+        raise ArtefactError(f"{STRAYS} of an index names what is not in its graph; make it again")
     slots = np.argsort(everyone, kind="stable")
     return graph.links.codes[slots[np.searchsorted(everyone, keys, sorter=slots)]].astype(np.int32)
 
@@ -225,8 +241,8 @@ def _with_strays(
     distances = np.where(twice, FAR, found.distances)
     wide = codes.astype(np.int32)
     squares = np.square(wide).sum(axis=1)[:, None] + np.square(stray_codes).sum(axis=1)
-    # Whole numbers below 2**24, so that float32 products are exact.
-    products = wide.astype(np.float32) @ stray_codes.T.astype(np.float32)
+    # Exact, as whole numbers up to 2**53 are; float32's end at 2**24, with 1,040 axes.
+    products = wide.astype(np.float64) @ stray_codes.T.astype(np.float64)
     keys = np.hstack([keys, np.broadcast_to(strays.astype(np.int64), products.shape)])
     distances = np.hstack([distances, squares - 2 * products.astype(np.int64)])
     best = np.argsort(distances, axis=1, kind="stable")[:, : found.keys.shape[1]]

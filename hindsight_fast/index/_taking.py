@@ -6,6 +6,7 @@ became of their dates and counts, and whoever left. Papers that it lacks are add
 are nobody's any more stay as steps on the way and are never nominated.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,7 @@ from hindsight_fast.errors import ArtefactError
 from hindsight_fast.index._config import AXES, COPIES, GRAPH, MEAN, PART, ROWS, IndexConfig
 from hindsight_fast.index._copies import code_hashes, hashes_of
 from hindsight_fast.index._links import read_saved
-from hindsight_fast.storage import storage_errors
+from hindsight_fast.storage import FileFacts, storage_errors
 
 MOST_NEW: Final = 1 / 3
 """Where a larger share of a graph would be new, or nobody's any more, one is built anew."""
@@ -30,10 +31,17 @@ _LOST_VARIANCE: Final = 0.02  # what axes may keep less of newer papers than was
 @dataclass(frozen=True, slots=True)
 class Old:
     """An index to take over from. All bytes of its files are checked, and whoever wrote them is
-    trusted: a graph can be such that who loads it crashes."""
+    trusted: a graph can be such that who loads it crashes.
+
+    Attributes
+    ----------
+    files
+        What is known of its files (`FileFacts`), by name: others that lie there are none of it.
+    """
 
     folder: Path
     config: IndexConfig
+    files: Mapping[str, FileFacts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +124,13 @@ def _grown(
     try:
         to_code = ToCode(*(np.load(old.folder / n, allow_pickle=False) for n in (MEAN, AXES)))
         saved = read_saved(old.folder / GRAPH)
-        there = ROWS in {file.name for file in old.folder.iterdir()}
-        rows_then = np.load(old.folder / ROWS, allow_pickle=False) if there else None
+        named = ROWS in old.files
+        rows_then = np.load(old.folder / ROWS, allow_pickle=False) if named else None
     except (OSError, ValueError) as error:
         raise ArtefactError(f"{old.folder}: the index can't be read: {error}") from error
+    most = 2**31 if rows_then is None else len(rows_then)
+    if saved.keys.min() < 0 or saved.keys.max() >= most:
+        raise ArtefactError(f"{old.folder}: its graph holds more than its {ROWS} says")
     if to_code.axes.shape[0] != vectors.shape[1] or to_code.axes.shape[1] != saved.codes.shape[1]:
         return "its vectors are of another dimension"
     kept = share_kept(to_code, vectors, rows)

@@ -75,13 +75,14 @@ def view(
     ArtefactError
         It is damaged.
     """
-    from hindsight_fast.index import GRAPH, Index
+    from hindsight_fast.index import Index, files_among
 
-    manifest.file(GRAPH)
+    for name in files_among(manifest.files):
+        manifest.file(name)
     files = {name: facts for name, facts in manifest.files.items() if name not in leave}
     for name, facts in files.items():
         full_hash_once(folder / name, facts)
-    index = Index.view(folder, config)
+    index = Index.view(folder, config, files_among(files))
     body = manifest.table("index") if "index" in manifest.body else manifest.body
     built = body.get("facts")
     rule = cast("dict[str, Any]", built).get("fingerprint") if isinstance(built, dict) else None

@@ -4,7 +4,8 @@ Hashes decide, never names: a projection belongs to the bytes of the vectors of 
 an index to the codes of papers, whatever their rows.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,13 @@ from hindsight_fast import projection
 from hindsight_fast.pool import _own_index
 from hindsight_fast.pool._read import IMPACT, KIND
 from hindsight_fast.storage import (
+    FileFacts,
     Manifest,
     full_hash_once,
     is_trusted,
-    link_file,
+    link_known,
     map_array,
     open_folder,
-    storage_errors,
 )
 from hindsight_fast.store import Vectors
 
@@ -42,6 +43,8 @@ class Older:
         An index that holds for some of the papers, and can be added to.
     why : str
         Why nothing is taken over.
+    files : mapping of str to FileFacts
+        Its own, by name: what else lies there is none of it.
     """
 
     folder: Path
@@ -49,13 +52,19 @@ class Older:
     index: dict[str, Any] | None = None
     grown: "Old | None" = None
     why: str = ""
+    files: Mapping[str, FileFacts] = field(default_factory=dict[str, FileFacts])
 
     def link(self, names: tuple[str, ...], folder: Path) -> None:
-        """Make some of its files, as many as it has, files of `folder` too."""
-        with storage_errors(f"write {folder}"):
-            for name in names:
-                if (self.folder / name).exists():
-                    link_file(self.folder / name, folder / name)
+        """Make some of its files, as many as it has, files of `folder` too.
+
+        Raises
+        ------
+        ArtefactError
+            One is no longer that which the manifest names.
+        """
+        for name in names:
+            if name in self.files:
+                link_known(self.folder / name, folder / name, self.files[name])
 
 
 def look_at(
@@ -77,6 +86,7 @@ def look_at(
         return Older(path, why="others made it, and it isn't trusted")
     if (other := _other_vectors(old, vectors)) is not None:
         return Older(path, why=other)
+    _check_named(old)
     for name, facts in old.files.items():
         full_hash_once(path / name, facts)
     of_rows = (old.integer("offset"), old.integer("offset") + old.integer("n")) == rows
@@ -85,17 +95,30 @@ def look_at(
         along = None
     found = _own_index.settings(old)
     if config is None or found is None or index is None:
-        return Older(path, along)
+        return Older(path, along, files=old.files)
     if (
         of_rows
         and index.get("of") == vectors.content_hash
         and found == config
         and np.array_equal(map_array(path / IMPACT, np.float32, eligible.shape) >= 0, eligible)
     ):
-        return Older(path, along, index)
+        return Older(path, along, index, files=old.files)
     from hindsight_fast.index import Old
 
-    return Older(path, along, grown=Old(path, found))
+    return Older(path, along, grown=Old(path, found, old.files), files=old.files)
+
+
+def _check_named(old: Manifest) -> None:
+    """Files that its manifest doesn't name are not checked, so nothing may rest on them."""
+    needed = [IMPACT]
+    if old.body.get("projection") is not None:
+        needed += projection.FILES
+    if old.body.get("index") is not None:
+        from hindsight_fast.index import files_among
+
+        needed += files_among(old.files)
+    for name in needed:
+        old.file(name)
 
 
 def _other_vectors(old: Manifest, vectors: Vectors) -> str | None:

@@ -20,7 +20,9 @@ from hindsight_fast.storage._files import (
 from hindsight_fast.storage._manifests import (
     MANIFEST,
     NAME,
+    FileFacts,
     Manifest,
+    check_file,
     in_words,
     manifest_bytes,
     open_folder,
@@ -253,6 +255,28 @@ def link_file(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
         with open_regular(target) as file:
             os.fsync(file.fileno())
+
+
+def link_known(source: Path, target: Path, facts: FileFacts) -> None:
+    """Like `link_file`, and check all bytes: `source` may be replaced at any time.
+
+    Raises
+    ------
+    ArtefactError
+        It is not the file that a manifest named; there is no `target` then.
+    StorageError
+        No space or no rights.
+    """
+    with storage_errors(f"write {target}"):
+        link_file(source, target)
+        try:
+            check_file(target, facts, full=True)
+        except ArtefactError as error:
+            target.unlink()
+            raise ArtefactError(
+                f"{source} is not the file that the manifest beside it named a moment ago; it was "
+                "changed or replaced meanwhile, so nothing is taken over from it"
+            ) from error
 
 
 @contextlib.contextmanager
