@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from command_line import run
+from command_line import run, start
 from forging import forge, settle
 from hindsight_fast import Scorer, index, projection
 from hindsight_fast.errors import ArtefactError, StorageError, UsageError
@@ -136,7 +137,40 @@ def test_trust_that_others_could_have_put_there_is_none(world: World, stranger: 
     Pool.open(world.pool.path, trust=True)
     (stranger / "trusted").chmod(0o777)
     assert not Pool.open(world.pool.path).trusted
-    assert Pool.open(world.pool.path, trust=True).index is not None  # for this time
+    with pytest.warns(UserWarning, match="trusted for this time only"):
+        assert Pool.open(world.pool.path, trust=True).index is not None
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_who_makes_a_pool_is_told_that_it_will_not_be_known(
+    world: World, stranger: Path, tmp_path: Path, indexed: bool
+) -> None:
+    stranger.write_text("no folder can be here")
+    config = index.IndexConfig() if indexed else None
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        made = build_pool(world.store, tmp_path / "made", cutoff=T, until=E, index=config)
+    assert not made.trusted and made.index is None
+    told_of = [str(one.message) for one in told]
+    assert len(told_of) == indexed
+    assert all("its index will be left alone as others'" in one for one in told_of)
+
+
+def test_the_command_line_says_it_in_one_line(world: World, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "trusted").mkdir(parents=True)
+    (home / "trusted").chmod(0o777)
+    (home / "models").symlink_to(world.folder / "models")
+    (tmp_path / "ideas.jsonl").write_text("\n".join(map(json.dumps, made_up_ideas(5))))
+    command = f"score ideas.jsonl --pool {world.pool.path} --out s.csv --trust --search index"
+    done = start(home, tmp_path, command)
+    assert done.returncode == 0 and done.stderr.count("trusted for this time only") == 1
+    line = next(line for line in done.stderr.splitlines() if "for this time only" in line)
+    assert line.startswith("hindsight-fast: ") and ".py" not in line
+    command = f"pool {world.store.path} --cutoff {T} --until {E} --out made --index"
+    done = start(home, tmp_path, command)
+    assert done.returncode == 0, done.stderr
+    assert "hindsight-fast: made is made, but its index will be left alone" in done.stderr
 
 
 def test_an_index_of_other_vectors_is_not_used(
@@ -206,7 +240,8 @@ def test_no_home_at_all(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HINDSIGHT_HOME", raising=False)
     monkeypatch.setattr(Path, "home", none)
     assert not Pool.open(world.pool.path).trusted
-    assert Pool.open(world.pool.path, trust=True).index is not None
+    with pytest.warns(UserWarning, match="trusted for this time only"):
+        assert Pool.open(world.pool.path, trust=True).index is not None
     with pytest.raises(StorageError, match="HINDSIGHT_HOME"):
         Pool.open(world.pool.path).make_index()
 

@@ -6,6 +6,7 @@ Every verb imports what it needs when it runs, so that ``--help`` is quick.
 import os
 import signal
 import sys
+import warnings
 from pathlib import Path
 from typing import NoReturn
 
@@ -80,7 +81,9 @@ def main() -> NoReturn:
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     try:
         console.check_names(sys.argv)
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = console.warn
+            app()
         sys.stdout.flush()
     except HindsightError as error:
         console.note(f"hindsight-fast: {error}")

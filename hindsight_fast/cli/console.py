@@ -123,6 +123,11 @@ def note(text: str) -> None:
     sys.stderr.flush()
 
 
+def warn(message: Warning | str, *_: object, **__: object) -> None:
+    """Show a warning as one line, without the place in the code that it comes from."""
+    note(f"hindsight-fast: {message}")
+
+
 def finish(as_json: bool, summary: dict[str, Any], text: str) -> None:
     """The last line: what was done."""
     if as_json:

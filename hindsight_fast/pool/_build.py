@@ -4,6 +4,7 @@ import dataclasses
 import datetime as dt
 import hashlib
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from hindsight_fast.papers import venues
 from hindsight_fast.papers.choosing import Where, check_topics
 from hindsight_fast.pool._coverage import FACTS, coverage
 from hindsight_fast.pool._making import drop_unnoted, noted, step
-from hindsight_fast.pool._read import IMPACT, KIND, Pool
+from hindsight_fast.pool._read import IMPACT, KIND, UNNOTED, Pool
 from hindsight_fast.pool._taking import Older, look_at, take_index, take_projection
 from hindsight_fast.pool._window import WindowConfig, nonzero_rows, outside, reasons
 from hindsight_fast.projection import FILES, build_projection
@@ -59,7 +60,7 @@ def build_pool(
     """Make the pool of a window of a store, going on where an earlier process stopped.
 
     A pool that is there already, whole and of the same papers, settings, K and theta, is opened as
-    it is.
+    it is. A warning says so where it can't be noted that this user made it.
 
     Parameters
     ----------
@@ -134,7 +135,14 @@ def build_pool(
             work.keep = False  # what the store holds must change first
             raise
         work.body["store"] = os.path.relpath(os.path.realpath(store.path), os.path.realpath(out))
-    return Pool.open(out, store)
+    made = Pool.open(out, store)
+    if made.set_aside:
+        warnings.warn(
+            f"{out} is made, but its {' and '.join(made.set_aside)} will be left alone as others' "
+            f"unless --trust opens it: {UNNOTED}",
+            stacklevel=2,
+        )
+    return made
 
 
 @dataclass(frozen=True, slots=True)
