@@ -3,29 +3,24 @@
 from datetime import date
 from typing import Any
 
-import numpy as np
-
 from hindsight_fast.agreement import Agreement
-from hindsight_fast.candidates import interval
+from hindsight_fast.candidates import interval, recall
 from hindsight_fast.tables import CLOSE
 from hindsight_kernels import Matches
 
 
 def index_quality(found: Matches, exact: Matches) -> dict[str, Any]:
-    """What the index lost on a sample: recall@K of the neighbours, share of equal scores.
+    """What the index lost on a sample: `candidates.recall` of the neighbours, equal scores.
 
     Each with its 95% interval (Wilson 1927) for so many ideas: the neighbours of one idea are
     found or lost together, so they count as one trial.
     """
-    both = [np.isin(e[e >= 0], f) for e, f in zip(exact.rows, found.rows, strict=True)]
-    hits, wanted = sum(int(b.sum()) for b in both), sum(b.size for b in both)
-    n = len(both)
-    recall = hits / wanted if wanted else None
-    equal = float((found.scores == exact.scores).mean()) if both else None
+    n, share = len(exact.rows), recall(found, exact)
+    equal = float((found.scores == exact.scores).mean()) if n else None
     return {
         "n_sampled": n,
-        "recall": recall,
-        "recall_interval": None if recall is None else interval(recall, n),
+        "recall": share,
+        "recall_interval": None if share is None else interval(share, n),
         "equal_scores": equal,
         "equal_scores_interval": None if equal is None else interval(equal, n),
     }
@@ -62,6 +57,11 @@ def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
             f"against the exact scan, on {quality['n_sampled']} sampled ideas: recall@K "
             f"{quality['recall']:.4f} (95%: {_in_words(quality['recall_interval'])}), equal scores "
             f"{quality['equal_scores']:.4f} (95%: {_in_words(quality['equal_scores_interval'])})"
+        )
+    if facts["index_set_aside"]:
+        lines.append(
+            "the pool's index was made by somebody else and so not opened: every paper was looked "
+            "at (--trust opens it, --search index makes it anew)"
         )
     if (choice := facts["candidates"]) and not choice["reached"]:
         lines.append(

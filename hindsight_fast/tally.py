@@ -84,12 +84,20 @@ class Tally:
         Keep a random sample of vectors for `index_quality`.
     theta, error
         Ideas are counted whose similarities lie within `error` of theta.
+    today
+        The day by which dates are read, which parts of one run must share; this one by default.
     """
 
     def __init__(
-        self, cutoff: date, *, sampling: bool, theta: float = 0.0, error: float = 0.0
+        self,
+        cutoff: date,
+        *,
+        sampling: bool,
+        theta: float = 0.0,
+        error: float = 0.0,
+        today: date | None = None,
     ) -> None:
-        self.cutoff = cutoff
+        self.cutoff, self._today = cutoff, today or date.today()
         self._theta, self._error = float(np.float32(theta)), error
         self.systems: dict[str | None, SystemTally] = {}
         self.statuses: dict[str, int] = {}
@@ -104,7 +112,7 @@ class Tally:
     def add(self, ideas: pl.DataFrame, scored: Scored) -> Counted:
         """Count the next ideas, and return what they add."""
         start, table = self.n_ideas, scored.scores
-        informed, unread = _n_informed(ideas["knowledge_date"], self.cutoff)
+        informed, unread = _n_informed(ideas["knowledge_date"], self.cutoff, self._today)
         apart = np.abs(scored.matches.similarities.astype(np.float64) - self._theta)
         near = apart <= self._error
         facts = {
@@ -251,10 +259,10 @@ def _by_system(table: pl.DataFrame) -> list[tuple[str | None, dict[str, Any]]]:
     return systems
 
 
-def _n_informed(written: pl.Series, cutoff: date) -> tuple[int, int]:
+def _n_informed(written: pl.Series, cutoff: date, today: date) -> tuple[int, int]:
     """Ideas whose knowledge may reach the cutoff (its last day counts), and unreadable dates."""
     if written.null_count() == len(written):
         return 0, 0
-    found = dates.parse(written, date.today())
+    found = dates.parse(written, today)
     last = found.select(dates.end(pl.col("start"), pl.col("precision")).alias("last"))["last"]
     return last.filter(last >= cutoff).len(), last.null_count() - written.null_count()

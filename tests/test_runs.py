@@ -165,20 +165,21 @@ def test_other_settings_are_another_run(world: World, ideas: Path, tmp_path: Pat
 
 
 def test_what_an_index_lost_is_counted() -> None:
-    def found(rows: list[list[int]], scores: list[float]) -> Matches:
+    def found(rows: list[list[int]], near: list[list[float]], scores: list[float]) -> Matches:
         n = len(rows)
         nothing = np.zeros(n, np.int32)
         return Matches(
             rows=np.array(rows, np.int32),
-            similarities=np.zeros((n, 3), np.float32),
+            similarities=np.array(near, np.float32).reshape(n, 3),
             n_matches=nothing,
             scores=np.array(scores, np.float32),
             best_rows=nothing,
             best_similarities=np.zeros(n, np.float32),
         )
 
-    exact = found([[0, 1, 2], [3, 4, -1]], [0.5, 0.1])
-    lossy = found([[0, 2, 7], [4, 3, -1]], [0.5, 0.0])
+    none = float("-inf")
+    exact = found([[0, 1, 2], [3, 4, -1]], [[0.9, 0.8, 0.7], [0.6, 0.5, none]], [0.5, 0.1])
+    lossy = found([[0, 2, 7], [4, 3, -1]], [[0.9, 0.7, 0.3], [0.6, 0.5, none]], [0.5, 0.0])
     assert index_quality(lossy, exact) == {
         "n_sampled": 2,
         "recall": 4 / 5,
@@ -186,8 +187,10 @@ def test_what_an_index_lost_is_counted() -> None:
         "equal_scores": 0.5,
         "equal_scores_interval": interval(0.5, 2),
     }
-    none = found([], [])._replace(rows=np.zeros((0, 3), np.int32))
-    assert index_quality(none, none)["recall"] is None
+    as_good = lossy._replace(similarities=exact.similarities)  # 7 is as near as 1 is
+    assert index_quality(as_good, exact)["recall"] == 1
+    nothing = found([], [], [])._replace(rows=np.zeros((0, 3), np.int32))
+    assert index_quality(nothing, nothing)["recall"] is None
 
 
 def test_intervals_are_those_of_wilson() -> None:

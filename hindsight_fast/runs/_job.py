@@ -17,7 +17,7 @@ from hindsight_fast.runs._scoring import Ideas, Progress, score_parts
 from hindsight_fast.runs._settled import Settled, Tell, settle
 from hindsight_fast.runs._spent import Spent
 from hindsight_fast.runs._tables import SHARD, publish_tables, repeated_ids
-from hindsight_fast.runs._targets import check_targets, done_already
+from hindsight_fast.runs._targets import check_targets, done_already, state_of, states
 from hindsight_fast.scoring import Scorer
 from hindsight_fast.storage import Parts, storage_errors, working_parts
 from hindsight_fast.summaries import index_quality, notes
@@ -71,8 +71,9 @@ def score_file(
     Raises
     ------
     UsageError
-        If `out` or `matches` exists and was made otherwise (without `overwrite`), or unfinished
-        work lies there that was, or one has an ending that no writer knows.
+        If `out` or `matches` exists and was made otherwise, or appeared meanwhile (without
+        `overwrite`), or unfinished work lies there that was, or one has an ending that no writer
+        knows.
     DataError
         If the ideas can't be read, or changed meanwhile, or, with `strict`, at the first bad one.
     StorageError
@@ -85,11 +86,11 @@ def score_file(
     targets = check_targets(ideas, out, matches)
     with storage_errors(f"find {out}"):
         place = Path(os.path.realpath(out))
-    before = _state(ideas)
+    before = state_of(ideas)
     content = hashed(ideas)["blake2b"]
 
     def unchanged() -> None:
-        if _state(ideas) != before:
+        if state_of(ideas) != before:
             raise DataError(
                 f"{ideas} changed while it was read: put it back as it was and run the same "
                 "command again, or give --overwrite to begin anew"
@@ -98,6 +99,7 @@ def score_file(
     made_from = identity(scorer, content, limit=limit, recall=recall, targets=targets, batch=BATCH)
     mark = mark_of(scorer, made_from)
     with working_parts(place.with_name(f".{place.name}.work"), "scores") as parts:
+        there = None if overwrite else states(targets)
         if (done := done_already(targets, mark, overwrite=overwrite)) is not None:
             parts.keep = parts.keep and not parts.is_of(made_from)
             return {**done, "already_done": True}
@@ -122,7 +124,7 @@ def score_file(
                 mark,
                 lambda files: _manifest(scorer, facts, files, spent),
                 in_shard=max(SHARD // BATCH, 1),
-                overwrite=overwrite,
+                before=there,
                 spent=spent,
             )
         finally:
@@ -144,15 +146,6 @@ def _settled(
     return settled
 
 
-def _state(path: Path) -> tuple[int, int, int] | None:
-    """What differs where a file was changed or replaced; None where it is not there."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
-
-
 def _conditions(scorer: Scorer, settled: Settled, tally: Tally) -> dict[str, Any]:
     """Devices, precision, published vectors and how an index was searched."""
     encoder, choice = scorer.encoder, settled.choice
@@ -168,8 +161,14 @@ def _conditions(scorer: Scorer, settled: Settled, tally: Tally) -> dict[str, Any
         },
         "published": scorer.pool.check,
         "search": scorer.search,
+        "index_set_aside": scorer.config.search == "auto" and _set_aside(scorer),
         "candidates": None if choice is None else choice.facts(),
     }
+
+
+def _set_aside(scorer: Scorer) -> bool:
+    """Whether the pool has an index that nobody opened, since somebody else made it."""
+    return "index" in scorer.pool.set_aside and scorer.pool.index is None
 
 
 def _quality(scorer: Scorer, parts: Parts, tally: Tally, spent: Spent) -> dict[str, Any]:

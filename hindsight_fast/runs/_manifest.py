@@ -2,9 +2,10 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hindsight_fast.errors import ArtefactError, DataError, HindsightError
 from hindsight_fast.storage import kind_of, open_folder, verify_folder
@@ -49,11 +50,22 @@ def describe(out: Path) -> dict[str, Any]:
         raise ArtefactError(
             f"{out} is no score table: {manifest_path(out)} is not its manifest, or is damaged"
         )
+    if not out.is_file():
+        raise ArtefactError(f"{out} is missing; run the same score again")
+    size, expected = out.stat().st_size, found["files"]["scores"].get("size")
+    if size != expected:
+        raise ArtefactError(
+            f"{out} has {size} bytes, its manifest says {expected}: the table was changed, or the "
+            "run that replaced it was killed; run the same score again"
+        )
     return {"kind": "score table", **found}
 
 
 def verify(out: Path) -> list[str]:
     """Check every byte of a score table, and of the matches made with it.
+
+    Of a folder of shards, the names of its own files are returned; where its matches are, older
+    ones don't say, and of them the scores alone are checked.
 
     Raises
     ------
@@ -61,13 +73,39 @@ def verify(out: Path) -> list[str]:
         A file is not the one that was written.
     """
     if out.is_dir():
-        return list(verify_folder(out, kind_of(out)).files)
+        return _verify_shards(out)
     files = describe(out)["files"]
     for facts in files.values():
-        path = out.with_name(Path(str(facts["name"])).name)
+        path = _place(out, facts) or out.with_name(Path(str(facts["name"])).name)
         if not path.is_file() or hashed(path)["blake2b"] != facts["blake2b"]:
             raise ArtefactError(f"{path} is missing or was changed; run the same score again")
     return [str(facts["name"]) for facts in files.values()]
+
+
+def _verify_shards(out: Path) -> list[str]:
+    scores = verify_folder(out, kind_of(out))
+    files = scores.table("files") if scores.kind == "scores" else {}
+    if (place := _place(out, files.get("matches"))) is not None:
+        matches = verify_folder(place, "matches")
+        if matches.fingerprint != scores.fingerprint:
+            raise ArtefactError(
+                f"{place} was made by another run than {out}; run the same score again"
+            )
+    return list(scores.files)
+
+
+def place_of(target: Path, scores: Path) -> dict[str, str]:
+    """What the manifest of some scores says of where a table is."""
+    beside = os.path.relpath(os.path.realpath(target), Path(os.path.realpath(scores)).parent)
+    return {"name": target.name, "path": beside}
+
+
+def _place(scores: Path, facts: object) -> Path | None:
+    """Where it is, by that; None where an older version wrote the manifest."""
+    path = cast("dict[str, Any]", facts).get("path") if isinstance(facts, dict) else None
+    if not isinstance(path, str) or "\0" in path:
+        return None
+    return Path(os.path.realpath(scores)).parent / path
 
 
 def rendered(manifest: Mapping[str, Any]) -> bytes:

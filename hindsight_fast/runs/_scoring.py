@@ -50,6 +50,7 @@ def score_parts(
         sampling=scorer.search == "index",
         theta=scorer.config.theta,
         error=total_error(settled.costs),
+        today=settled.day,
     )
     if ideas.strict:  # where a part holds a bad idea, reading it again says which
         bad = [i for i, facts in parts.whole.items() if "unreadable" in facts["statuses"]]

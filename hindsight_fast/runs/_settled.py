@@ -1,8 +1,9 @@
-"""What is settled before the first idea of a run: how an index is searched, and what precision
-costs. Both are found on samples, once: a run that goes on has them from its journal.
+"""What is settled before the first idea of a run: how an index is searched, what precision costs,
+and which day it is. It is found once, on samples: a run that goes on has it from its journal.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -10,7 +11,8 @@ from hindsight_fast.candidates import Choice, choose
 from hindsight_fast.costs import Cost, measure
 from hindsight_fast.encoding import SAMPLE, encode_texts
 from hindsight_fast.ideas import ideas_at
-from hindsight_fast.scoring import Scorer, TextEncoder, encoded_pairs
+from hindsight_fast.meeting import TextEncoder
+from hindsight_fast.scoring import Scorer, encoded_pairs
 from hindsight_fast.tally import sample_places
 
 FEWEST: Final = 20_000
@@ -27,11 +29,14 @@ class Settled(NamedTuple):
 
     costs: list[Cost]
     choice: Choice | None
+    day: date
+    """By which dates of knowledge are read."""
 
     def facts(self) -> dict[str, Any]:
         """The same for a journal."""
         choice = None if self.choice is None else self.choice.facts()
-        return {"costs": [cost.facts() for cost in self.costs], "candidates": choice}
+        costs = [cost.facts() for cost in self.costs]
+        return {"costs": costs, "candidates": choice, "day": self.day.isoformat()}
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> "Settled":
@@ -40,6 +45,7 @@ class Settled(NamedTuple):
         return cls(
             [Cost.from_facts(one) for one in facts["costs"]],
             None if choice is None else Choice.from_facts(choice),
+            date.fromisoformat(facts["day"]),
         )
 
     def tell(self, tell: Tell) -> None:
@@ -60,17 +66,17 @@ def settle(scorer: Scorer, ideas: Path, n: int, recall: float | None) -> Settled
     ArtefactError
         The pool or its store is damaged.
     """
-    encoder = scorer.encoder
+    encoder, today = scorer.encoder, date.today()
     costs = measure(
         scorer, ideas_at(ideas, sample_places(n, SAMPLE) if _is_coarse(encoder) else ())
     )
     if recall is None or n < FEWEST or scorer.search != "index" or scorer.candidates is not None:
-        return Settled(costs, None)
+        return Settled(costs, None, today)
     pairs = encoded_pairs(ideas_at(ideas, sample_places(n, TRIED)))
     if encoder is None or not pairs:
-        return Settled(costs, None)
+        return Settled(costs, None, today)
     vectors = encode_texts(encoder, pairs).vectors  # not by the cache: its hits are counted
-    return Settled(costs, choose(scorer, vectors, recall))
+    return Settled(costs, choose(scorer, vectors, recall), today)
 
 
 def _is_coarse(encoder: TextEncoder | None) -> bool:

@@ -13,10 +13,12 @@ _STAGES: tuple[str, ...] = (
     "read", "text", "encode", "search", "match", "table", "count", "journal",
 )  # fmt: skip
 _SECONDS = "s "
+_SCANNED = "on "
 
 
 class Spent:
-    """Seconds of each stage and in all, papers nominated, and the use of the cache.
+    """Seconds of each stage and in all, papers nominated, where ideas were scanned for by looking
+    at all papers (those of samples too), and the use of the cache.
 
     Counts from 0 on: what `scorer` counted before is gone.
     """
@@ -24,6 +26,7 @@ class Spent:
     def __init__(self, scorer: Scorer) -> None:
         self._scorer, self._began = scorer, time.perf_counter()
         scorer.seconds, scorer.n_nominated = dict.fromkeys(_STAGES, 0.0), 0
+        scorer.exact_scan.ideas.clear()
         if scorer.cache is not None:
             scorer.cache.use = CacheUse()
         self._earlier, self._noted = dict[str, float](), dict[str, float]()
@@ -56,6 +59,11 @@ class Spent:
         use = {name: int(in_all.get(name, 0)) for name in asdict(CacheUse())}
         return {
             "n_nominated": int(in_all["nominated"]),
+            "scanned": {
+                name.removeprefix(_SCANNED): int(n)
+                for name, n in in_all.items()
+                if name.startswith(_SCANNED)
+            },
             "cache": None if cache is None else {**cache.facts(), **use},
             "seconds": {
                 name.removeprefix(_SECONDS): round(value, 4)
@@ -68,6 +76,7 @@ class Spent:
         own = {f"{_SECONDS}{stage}": taken for stage, taken in self._scorer.seconds.items()}
         own[f"{_SECONDS}total"] = time.perf_counter() - self._began
         own["nominated"] = self._scorer.n_nominated
+        own |= {f"{_SCANNED}{device}": n for device, n in self._scorer.exact_scan.ideas.items()}
         cache = self._scorer.cache
         return own | ({} if cache is None else asdict(cache.use))
 

@@ -11,9 +11,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hindsight_fast.errors import StorageError
-from hindsight_fast.runs._manifest import hashed, manifest_path, rendered
+from hindsight_fast.runs._manifest import hashed, manifest_path, place_of, rendered
 from hindsight_fast.runs._spent import Spent
-from hindsight_fast.runs._targets import KINDS, Targets, in_shards
+from hindsight_fast.runs._targets import KINDS, State, Targets, in_shards, refuse_changed
 from hindsight_fast.storage import Parts, existing, publish, publish_file, storage_errors
 from hindsight_fast.tables import MATCH_SCHEMA, SCORE_SCHEMA
 
@@ -76,7 +76,7 @@ def publish_tables(
     finish: Callable[[Mapping[str, Any]], dict[str, Any]],
     *,
     in_shard: int,
-    overwrite: bool,
+    before: State | None,
     spent: Spent,
 ) -> dict[str, Any]:
     """Join the parts into whole tables, and return the manifest.
@@ -89,14 +89,21 @@ def publish_tables(
         Gives the manifest for the facts about the files, once they are written.
     in_shard
         Parts of a shard.
+    before
+        What was found where the tables go: all else is left there. None: whatever is there is
+        replaced.
 
     Raises
     ------
+    UsageError
+        Something else is there by now.
     StorageError
         The file system refuses.
     """
     if in_shards(targets["scores"]):
-        return _publish_shards(parts, targets, mark, finish, in_shard, spent, overwrite=overwrite)
+        return _publish_shards(
+            parts, targets, mark, finish, in_shard, spent, overwrite=before is None
+        )
     # The manifest takes its place before the tables do. It holds their hashes, so a table that a
     # kill kept from its place, or an older one that is still there, is seen at the next run and
     # made again.
@@ -106,9 +113,11 @@ def publish_tables(
             path = stack.enter_context(publish_file(target))
             with spent.on("write"):
                 _write(parts.files(name), name, target.suffix, path)
-                files[name] = {"name": target.name, **hashed(path)}
+                files[name] = {**place_of(target, targets["scores"]), **hashed(path)}
         manifest = finish(files)
         beside = manifest_path(targets["scores"])
+        if before is not None:
+            refuse_changed(targets, before)
         with publish_file(beside) as path, storage_errors(f"write {beside}"):
             path.write_bytes(rendered(manifest))
     return manifest
@@ -128,9 +137,11 @@ def _publish_shards(
     files: dict[str, dict[str, Any]] = {}
     for name in reversed([*targets]):  # the scores last: they are the result
         target = targets[name]
+        placed = place_of(target, targets["scores"])
         there = existing(target, KINDS[name], mark, overwrite=overwrite)
         if there is not None:
             manifest = dict(there.body)
+            files[name] = {**placed, "shards": len(there.files)}
             continue
         with publish(target, KINDS[name], mark, overwrite=overwrite) as staging:
             pieces = parts.files(name)
@@ -139,7 +150,7 @@ def _publish_shards(
                 path = staging.folder / f"part-{number:07d}.parquet"
                 with spent.on("write"):
                     _write(shard, name, ".parquet", path)
-            files[name] = {"name": target.name, "shards": len(shards)}
+            files[name] = {**placed, "shards": len(shards)}
             manifest = finish(files)
             staging.body |= manifest
     return manifest

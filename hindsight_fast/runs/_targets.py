@@ -16,6 +16,9 @@ ENDINGS: Final = (".parquet", ".csv", ".jsonl")
 Targets = Mapping[str, Path]
 """The tables to write, by what they are: "scores", "matches"."""
 
+State = Mapping[Path, tuple[int, int, int] | None]
+"""What differs where a file was changed or replaced, of some paths; None where nothing is."""
+
 
 def check_targets(ideas: Path, out: Path, matches: Path | None) -> dict[str, Path]:
     """The tables to write by what they are, if they can be written at all.
@@ -67,10 +70,11 @@ def done_already(targets: Targets, mark: str, *, overwrite: bool) -> Mapping[str
     if in_shards(targets["scores"]):
         there = [existing(t, KINDS[n], mark, overwrite=overwrite) for n, t in targets.items()]
         return None if None in there or there[0] is None else there[0].body
-    found = [target for target in targets.values() if target.exists()]
+    beside = manifest_path(targets["scores"])
+    found = [path for path in (*targets.values(), beside) if path.exists()]
     if not found:
         return None
-    manifest = read_manifest(manifest_path(targets["scores"]))
+    manifest = read_manifest(beside)
     if manifest.get("fingerprint") != mark:
         if overwrite:
             return None
@@ -84,3 +88,34 @@ def done_already(targets: Targets, mark: str, *, overwrite: bool) -> Mapping[str
         if not target.exists() or hashed(target)["blake2b"] != facts.get("blake2b"):
             return None
     return manifest
+
+
+def state_of(path: Path) -> tuple[int, int, int] | None:
+    """What differs where a file was changed or replaced; None where it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def states(targets: Targets) -> State:
+    """What is where the tables and the manifest go."""
+    return {path: state_of(path) for path in (*targets.values(), manifest_path(targets["scores"]))}
+
+
+def refuse_changed(targets: Targets, before: State) -> None:
+    """Leave alone what somebody else wrote while the ideas were scored.
+
+    Raises
+    ------
+    UsageError
+        It is no longer as it was.
+    """
+    for path, now in states(targets).items():
+        if now != before[path]:
+            raise UsageError(
+                f"{path} was written by somebody else while the ideas were scored, and is left as "
+                "it is; what was scored is kept: move it away and run the same command again, or "
+                "give --overwrite to replace it"
+            )
