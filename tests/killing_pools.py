@@ -1,7 +1,7 @@
 """Pools whose making is killed, as a program: python killing_pools.py FOLDER KILLS REUSE.
 
 It forks, so that a kill costs no imports, and itself does nothing that starts threads. Prints
-JSON, which test_pool_reuse.py looks at.
+JSON, which test_pool_resumed.py looks at.
 """
 
 import json
@@ -17,8 +17,8 @@ from hindsight_fast import projection
 from hindsight_fast.index import _build as building
 from hindsight_fast.store import Store
 from killing import in_child
+from pool_reuse_world import KEPT, N, numbered, pool_of, stored
 from test_index_parts import contents
-from test_pool_reuse import KEPT, N, numbered, pool_of, stored
 
 
 def main(folder: Path, kills: int, reuse: bool) -> None:
