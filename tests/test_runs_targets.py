@@ -77,6 +77,19 @@ def test_what_appeared_meanwhile_is_left_alone(
     assert len(runs.verify(out)) == 2
 
 
+def test_a_folder_that_appeared_meanwhile_is_left_alone(
+    world: World, ideas: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "s.csv"
+
+    def progress(_done: int, _total: int) -> None:
+        out.mkdir(exist_ok=True)
+
+    with pytest.raises(UsageError, match="somebody else"):
+        score(world, ideas, out, progress=progress)
+    assert out.is_dir() and not any(out.iterdir())
+
+
 def test_what_was_changed_meanwhile_is_left_alone_unless_that_was_asked_for(
     world: World, ideas: Path, tmp_path: Path
 ) -> None:

@@ -117,7 +117,7 @@ def publish_tables(
         manifest = finish(files)
         beside = manifest_path(targets["scores"])
         if before is not None:
-            refuse_changed(targets, before)
+            refuse_changed(before)
         with publish_file(beside) as path, storage_errors(f"write {beside}"):
             path.write_bytes(rendered(manifest))
     return manifest

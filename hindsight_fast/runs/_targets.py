@@ -104,7 +104,7 @@ def states(targets: Targets) -> State:
     return {path: state_of(path) for path in (*targets.values(), manifest_path(targets["scores"]))}
 
 
-def refuse_changed(targets: Targets, before: State) -> None:
+def refuse_changed(before: State) -> None:
     """Leave alone what somebody else wrote while the ideas were scored.
 
     Raises
@@ -112,8 +112,8 @@ def refuse_changed(targets: Targets, before: State) -> None:
     UsageError
         It is no longer as it was.
     """
-    for path, now in states(targets).items():
-        if now != before[path]:
+    for path, then in before.items():
+        if state_of(path) != then:
             raise UsageError(
                 f"{path} was written by somebody else while the ideas were scored, and is left as "
                 "it is; what was scored is kept: move it away and run the same command again, or "
