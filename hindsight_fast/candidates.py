@@ -58,7 +58,7 @@ class Choice:
     target
         Least recall that was asked for.
     reached
-        Whether it was reached; if not, this is the most that the ladder has.
+        Whether it was reached; if not, this is the most that the ladder has, or that it may cost.
     """
 
     count: int
@@ -128,7 +128,13 @@ class Searching(Protocol):
     def match_exactly(self, vectors: NDArray[np.float32]) -> Matches: ...
 
 
-def choose(scorer: Searching, vectors: NDArray[np.float32], target: float = TARGET) -> Choice:
+def choose(
+    scorer: Searching,
+    vectors: NDArray[np.float32],
+    target: float = TARGET,
+    *,
+    most: float = math.inf,
+) -> Choice:
     """Find the cheapest setting of a fixed ladder whose recall on some ideas reaches the target.
 
     What a setting costs is not measured, so that equal indexes give equal choices anywhere.
@@ -141,6 +147,9 @@ def choose(scorer: Searching, vectors: NDArray[np.float32], target: float = TARG
         Unit vectors of a fair sample of the ideas.
     target
         In (0, 1].
+    most
+        What a setting may cost, as an ef alone would: those that cost more are not tried, unless
+        the first does.
 
     Raises
     ------
@@ -160,10 +169,12 @@ def choose(scorer: Searching, vectors: NDArray[np.float32], target: float = TARG
         return share is not None and share >= target
 
     best: tuple[int, int, Matches] | None = None
-    least = math.inf
+    least = most
+    last = next(_ladder(k))
     for expansion, counts in _ladder(k):
         if _cost(counts[0], expansion) >= least:
             break
+        last = expansion, counts
         if not reaches(tried(counts[-1], expansion)):
             continue
         for count in counts:
@@ -174,7 +185,7 @@ def choose(scorer: Searching, vectors: NDArray[np.float32], target: float = TARG
                 break
     if best is not None:
         return _choice(*best, exact, target, reached=True)
-    expansion, counts = [*_ladder(k)][-1]
+    expansion, counts = last
     found = tried(counts[-1], expansion)
     return _choice(counts[-1], expansion, found, exact, target, reached=False)
 

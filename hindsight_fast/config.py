@@ -114,7 +114,8 @@ class ScoreConfig:
     theta
         Cosine similarity from which a neighbour is a match; rounded to float32 before use.
     search
-        "exact", "index", or "auto": exact wherever the scan costs at most a tenth of the encoding.
+        "exact", "index", or "auto": exact wherever the scan costs at most a tenth of the encoding
+        or no more than a search of the index.
     """
 
     k: int

@@ -29,6 +29,11 @@ its own order need not be exact."""
 AUTO_EXACT_SHARE = 0.1
 """`search="auto"` scans exactly while that costs at most this share of the encoding."""
 
+CANDIDATE_FLOPS = 1.5e5
+"""Operations of an exact scan on a processor in the time in which an index looks at one candidate
+more (ef). benchmarks/search.py, a million papers, two threads of Zen 3: a scan along 128 axes takes
+3.0 ms an idea, as long as a search with ef 1,900; from few papers to many ef costs a third more."""
+
 _in_forked_child = False
 
 
@@ -89,9 +94,9 @@ class Scorer:
     k, theta
         Neighbours looked at and similarity of a match; the pool's own by default.
     search
-        "exact", "index" or "auto" (exact wherever the scan costs at most a tenth of the encoding,
-        or the pool has no index that may be opened). With "index", that of a pool which isn't
-        trusted is made anew first (`Pool.make_index`).
+        "exact", "index" or "auto" (exact wherever the scan costs at most a tenth of the encoding or
+        no more than a search of the index, or the pool has no index that may be opened). With
+        "index", that of a pool which isn't trusted is made anew first (`Pool.make_index`).
     threads
         At most as many as the process may use; all of them by default.
     cache
@@ -282,6 +287,16 @@ class Scorer:
                 threads=self.threads,
             )
 
+    @property
+    def scan_expansion(self) -> float:
+        """Candidates (ef) that an index looks at in the time of an exact scan, about."""
+        return self._scan_flops / CANDIDATE_FLOPS
+
+    @property
+    def _scan_flops(self) -> float:
+        precision = "float32" if self.encoder is None else self.encoder.precision
+        return 2.0 * self.pool.n * self.exact_scan.products(precision)
+
     def matches_table(self, scored: Scored) -> pl.DataFrame:
         """The K nearest papers of each scored idea; columns of `tables.MATCH_SCHEMA`."""
         ids = scored.scores["idea_id"].gather(scored.scored)
@@ -324,13 +339,13 @@ class Scorer:
             return "exact"
         if wanted != "auto":
             return wanted
-        if self.encoder is None:
-            return "index"
-        if self.encoder.device != "cpu" and self.exact_scan.device == "cpu":
-            return "index"  # beside a GPU's encoding, a scan on the processor is never little
-        scan_flops = 2.0 * self.pool.n * self.exact_scan.products(self.encoder.precision)
-        budget = AUTO_EXACT_SHARE * self.encoder.flops_per_text
-        return "exact" if scan_flops <= budget else "index"
+        index, encoder = self.pool.index, self.encoder
+        if self.scan_expansion <= index.expansion_search:
+            return "exact"
+        if encoder is None or (encoder.device != "cpu" and self.exact_scan.device == "cpu"):
+            return "index"  # beside a GPU's encoding, a scan on the processor is not little
+        budget = AUTO_EXACT_SHARE * encoder.flops_per_text
+        return "exact" if self._scan_flops <= budget else "index"
 
     @contextmanager
     def _timed(self, stage: str) -> Generator[None]:

@@ -63,7 +63,7 @@ def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
             "the pool's index was made by somebody else and so not opened: every paper was looked "
             "at (--trust opens it, --search index makes it anew)"
         )
-    if (choice := facts["candidates"]) and not choice["reached"]:
+    if facts["search"] == "index" and (choice := facts["candidates"]) and not choice["reached"]:
         lines.append(
             f"the index was to find {choice['target']:g} of the nearest papers and on a sample "
             f"found {choice['recall']:.4f}, with the most candidates that are tried; "

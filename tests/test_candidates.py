@@ -101,6 +101,18 @@ def test_where_none_reaches_the_target_the_most_is_taken_and_told(
     assert choice.in_words().endswith("which is below 0.999")
 
 
+def test_what_costs_too_much_is_not_tried(poor: OverVectors) -> None:
+    ideas = unit(np.random.default_rng(2), 40)
+    dear = choose(poor, ideas, 0.97)
+    cost = RESCORING * dear.count + dear.expansion
+    assert choose(poor, ideas, 0.97, most=cost + 0.1) == dear
+    cheap = choose(poor, ideas, 0.97, most=cost)
+    assert not cheap.reached and cheap.expansion <= dear.expansion
+    assert cheap.recall is not None and cheap.recall < 0.97
+    first = choose(poor, ideas, 0.97, most=0)
+    assert (first.expansion, first.reached) == (EXPANSIONS[0], False)
+
+
 def test_no_ideas_to_try(poor: OverVectors) -> None:
     choice = choose(poor, np.empty((0, 48), np.float32))
     assert choice.recall is None and choice.recall_interval is None

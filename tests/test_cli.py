@@ -256,7 +256,7 @@ def test_a_program_of_its_own_says_it_on_standard_error(
 @pytest.fixture(scope="module")
 def many(place: Path) -> Path:
     """So many ideas that a job is still at work when a signal comes."""
-    write_lines(place / "many.jsonl", made_up_ideas(20_000))
+    write_lines(place / "many.jsonl", made_up_ideas(10_000))
     return place / "many.jsonl"
 
 
@@ -265,7 +265,7 @@ def test_interrupted_and_run_again(
     home: Path, place: Path, many: Path, tmp_path: Path, signum: int
 ) -> None:
     shutil.copy(many, tmp_path / "many.jsonl")
-    arguments = ["score", str(tmp_path / "many.jsonl"), "--pool", "pool", "--limit", "20000"]
+    arguments = ["score", str(tmp_path / "many.jsonl"), "--pool", "pool", "--limit", "10000"]
     arguments += ["--out", str(tmp_path / "s.parquet")]
     child = subprocess.Popen(
         [sys.executable, "-m", "hindsight_fast", *arguments],

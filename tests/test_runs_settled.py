@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from hindsight_fast import Scorer
+from hindsight_fast import Scorer, scoring
 from hindsight_fast.errors import UsageError
 from hindsight_fast.ideas import read_ideas
 from hindsight_fast.runs import _settled
@@ -86,6 +86,31 @@ def test_a_recall_that_is_not_reached_is_noted(
     assert not done["candidates"]["reached"]
     (note,) = [one for one in done["notes"] if "--search exact misses none" in one]
     assert "was to find 0.999 of the nearest papers and on a sample found 0.5000" in note
+
+
+def test_ideas_are_scanned_exactly_where_the_index_must_search_as_long(
+    world: World, encoder: Watched, ideas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_settled, "FEWEST", N)
+    monkeypatch.setattr(scoring, "CANDIDATE_FLOPS", 0.01)
+    monkeypatch.setattr(scoring, "AUTO_EXACT_SHARE", 0.0)
+    right = score(Scorer(world.pool, encoder, search="exact"), ideas, tmp_path / "e")
+    fast, lines = score(Scorer(world.pool, encoder), ideas, tmp_path / "i"), list[str]()
+    assert fast["search"] == "index" and fast["candidates"]["reached"]
+    with monkeypatch.context() as patch:
+        patch.setattr("hindsight_fast.candidates.recall", half)
+        with pytest.raises(Stopped):
+            score(Scorer(world.pool, encoder), ideas, tmp_path / "s", progress=stop_after(20))
+    monkeypatch.setattr(_settled, "choose", not_again)
+    scorer = Scorer(world.pool, encoder)
+    done = score(scorer, ideas, tmp_path / "s", tell=lines.append)
+    assert done["search"] == "exact" and "scanned exactly" in lines[0]
+    assert done["signature"] == right["signature"] and "index_quality" not in done
+    assert tables(tmp_path / "s") == tables(tmp_path / "e") and scorer.search == "index"
+    assert score(scorer, ideas, tmp_path / "s")["already_done"]
+    asked_for = Scorer(world.pool, encoder, search="index")
+    with pytest.raises(UsageError, match=r"search: index or exact, now index"):
+        score(asked_for, ideas, tmp_path / "s")
 
 
 def test_what_a_precision_costs_is_measured_once(

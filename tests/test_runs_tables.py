@@ -60,7 +60,7 @@ def test_shards_hold_the_rows_of_one_table(
     assert facts["kind"] == "score table" and facts["counts"] == done["counts"]
     assert facts["files"]["scores"]["shards"] == 4
     assert runs.verify(tmp_path / "s") == [f"part-{i:07d}.parquet" for i in range(4)]
-    with pytest.raises(UsageError, match="already holds scores made from other input"):
+    with pytest.raises(UsageError, match=r"made from other input or settings \(K: \d+, now 3\)"):
         score(Scorer(world.pool, encoder, k=3), ideas, tmp_path, "shards")
     flip(tmp_path / "s" / "part-0000001.parquet", 500)
     with pytest.raises(ArtefactError, match="part-0000001"):

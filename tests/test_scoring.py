@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from hindsight_fast import Idea, Pool, Scorer
+from hindsight_fast import Idea, Pool, Scorer, scoring
 from hindsight_fast.encoders import load_encoder
 from hindsight_fast.errors import ArtefactError, EncoderError, UsageError
 from hindsight_fast.ideas import ideas_frame
@@ -144,7 +144,12 @@ def test_vectors_that_are_not_unit_rows_are_refused(world: World) -> None:
             Scorer(world.pool).score_vectors(vectors)
 
 
-def test_auto_scans_exactly_while_that_costs_little(world: World) -> None:
+def test_auto_scans_exactly_while_that_costs_little(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Scorer(world.pool, world.encoder).search == "exact"
+    assert Scorer(world.pool).search == "exact"  # an index would take as long among so few
+    monkeypatch.setattr(scoring, "CANDIDATE_FLOPS", 0.01)
     assert Scorer(world.pool, world.encoder).search == "exact"
     assert Scorer(world.pool).search == "index"  # nothing but search takes time then
     assert "search=exact" in Scorer(world.pool, world.encoder).signature

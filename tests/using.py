@@ -101,9 +101,8 @@ def _cache(path: Path) -> str:
     found = Encoded(
         np.zeros((2, 32), np.float32), np.zeros(2, np.int32), np.zeros(2, bool), np.zeros(2, bool)
     )
-    cache = VectorCache(path)
-    missing = cache.fill(vector_keys(Known(), PAIRS), found)
-    cache.close()
+    with contextlib.closing(VectorCache(path)) as cache:
+        missing = cache.fill(vector_keys(Known(), PAIRS), found)
     return "" if missing or cache.trouble else str(found.vectors.tolist())
 
 

@@ -1,5 +1,6 @@
 """Verbs that look and change nothing: info, verify, doctor."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,7 +66,8 @@ def verified(path: Path) -> list[str]:
     from hindsight_fast.model_folders import verify_model
 
     if is_cache(path):
-        return VectorCache(path).verify()
+        with closing(VectorCache(path)) as cache:
+            return cache.verify()
     if (path / "card.json").is_file():
         return [f"{verify_model(path)['n_golden']} golden vectors"]
     return runs.verify(path) if runs.is_scores(path) else pool.verify_artefact(path)

@@ -136,7 +136,7 @@ class VectorCache:
             try:
                 found = self._rows.read(keys)
             except (ArtefactError, StorageError) as error:
-                self.trouble = str(error)
+                self._give_up(error)
         missing = [i for i, key in enumerate(keys) if not _unpack(key, found.get(key), out, i)]
         with lock:
             self.use.hits += len(keys) - len(missing)
@@ -153,7 +153,12 @@ class VectorCache:
         try:
             self._rows.write(rows)
         except (ArtefactError, StorageError) as error:
-            self.trouble = str(error)
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        """Nobody else is to wait for a file that is of no more use here."""
+        self.trouble = str(error)
+        self.close()
 
 
 def is_cache(folder: Path) -> bool:

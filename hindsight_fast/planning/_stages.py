@@ -118,8 +118,9 @@ def wants_index(job: Job, shape: Shape, speeds: Speeds) -> bool:
     """What was asked for, or else whether the exact scan would be noticed beside the encoding."""
     if job.index is not None:
         return job.index
-    scan = next(iter(searches(job, shape, speeds).values()))
-    return scan > AUTO_EXACT_SHARE * encode_s(job, shape, speeds)[0]
+    ways = searches(job, shape, speeds)
+    scan, encoding = next(iter(ways.values())), encode_s(job, shape, speeds)[0]
+    return scan > max(AUTO_EXACT_SHARE * encoding, ways[INDEX])
 
 
 def idea_costs(job: Job, shape: Shape, speeds: Speeds) -> Costs:

@@ -21,7 +21,7 @@ def identity(
 ) -> dict[str, Any]:
     """All that the tables depend on."""
     pool, encoder = scorer.pool, scorer.encoder
-    by_index = scorer.search == "index"
+    by_index, is_open = scorer.search == "index", scorer.config.search == "auto"
     return {
         "ideas": ideas_hash,
         "limit": limit,
@@ -38,7 +38,8 @@ def identity(
         "text rule": IDEA_TEXT_VERSION,
         "K": scorer.config.k,
         "theta": scorer.config.theta,
-        "search": scorer.search,
+        # A run may find that the exact scan is as fast as what the recall takes.
+        "search": "index or exact" if by_index and is_open else scorer.search,
         "index": pool.index.mark if by_index and pool.index is not None else None,
         "recall": recall if by_index and scorer.candidates is None else None,
         "candidates": _searching(scorer) if by_index else None,

@@ -82,7 +82,7 @@ def score_file(
         If the model fails, or its float32 reference can't be opened where that is needed, or the
         pool or unfinished work was damaged.
     """
-    spent, given = Spent(scorer), scorer.candidates
+    spent, given = Spent(scorer), (scorer.search, scorer.candidates)
     targets = check_targets(ideas, out, matches)
     with storage_errors(f"find {out}"):
         place = Path(os.path.realpath(out))
@@ -100,7 +100,7 @@ def score_file(
     mark = mark_of(scorer, made_from)
     with working_parts(place.with_name(f".{place.name}.work"), "scores") as parts:
         there = None if overwrite else states(targets)
-        if (done := done_already(targets, mark, overwrite=overwrite)) is not None:
+        if (done := done_already(targets, mark, made_from, overwrite=overwrite)) is not None:
             parts.keep = parts.keep and not parts.is_of(made_from)
             return {**done, "already_done": True}
         parts.begin(made_from, discard=overwrite)
@@ -111,7 +111,10 @@ def score_file(
                 n = count_ideas(ideas, limit)
             settled = _settled(parts, scorer, spent, ideas, n, recall)
             settled.tell(tell)
-            scorer.candidates = settled.choice or given
+            if settled.exact:
+                scorer.search = "exact"
+            elif settled.choice is not None:
+                scorer.candidates = settled.choice
             if facts["resumed"]:
                 progress(facts["resumed"], n)
             source = Ideas(ideas, n, BATCH, limit, strict, unchanged)
@@ -128,7 +131,7 @@ def score_file(
                 spent=spent,
             )
         finally:
-            scorer.candidates = given
+            scorer.search, scorer.candidates = given
         parts.keep = False
     return {**manifest, "already_done": False}
 

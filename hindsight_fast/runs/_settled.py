@@ -1,7 +1,8 @@
-"""What is settled before the first idea of a run: how an index is searched, what precision costs,
-and which day it is. It is found once, on samples: a run that goes on has it from its journal.
+"""What is settled before the first idea of a run: how it is searched, what precision costs, and
+which day it is. It is found once, on samples: a run that goes on has it from its journal.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
@@ -29,6 +30,10 @@ class Settled(NamedTuple):
 
     costs: list[Cost]
     choice: Choice | None
+    """How the index was tried."""
+    exact: bool
+    """Whether no setting of the index reaches the recall that is as cheap as the exact scan, and
+    the search was left open."""
     day: date
     """By which dates of knowledge are read."""
 
@@ -36,7 +41,8 @@ class Settled(NamedTuple):
         """The same for a journal."""
         choice = None if self.choice is None else self.choice.facts()
         costs = [cost.facts() for cost in self.costs]
-        return {"costs": costs, "candidates": choice, "day": self.day.isoformat()}
+        day = self.day.isoformat()
+        return {"costs": costs, "candidates": choice, "exact": self.exact, "day": day}
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> "Settled":
@@ -45,6 +51,7 @@ class Settled(NamedTuple):
         return cls(
             [Cost.from_facts(one) for one in facts["costs"]],
             None if choice is None else Choice.from_facts(choice),
+            bool(facts["exact"]),
             date.fromisoformat(facts["day"]),
         )
 
@@ -52,7 +59,14 @@ class Settled(NamedTuple):
         """Say in words what was found."""
         for cost in self.costs:
             tell(cost.in_words())
-        if self.choice is not None:
+        if self.choice is None:
+            return
+        if self.exact:
+            tell(
+                "ideas are scanned exactly: no search of the index that is as fast finds enough "
+                f"(tried with {self.choice.in_words()})"
+            )
+        else:
             tell(f"the index is searched with {self.choice.in_words()}")
 
 
@@ -71,12 +85,15 @@ def settle(scorer: Scorer, ideas: Path, n: int, recall: float | None) -> Settled
         scorer, ideas_at(ideas, sample_places(n, SAMPLE) if _is_coarse(encoder) else ())
     )
     if recall is None or n < FEWEST or scorer.search != "index" or scorer.candidates is not None:
-        return Settled(costs, None, today)
+        return Settled(costs, None, False, today)
     pairs = encoded_pairs(ideas_at(ideas, sample_places(n, TRIED)))
     if encoder is None or not pairs:
-        return Settled(costs, None, today)
+        return Settled(costs, None, False, today)
     vectors = encode_texts(encoder, pairs).vectors  # not by the cache: its hits are counted
-    return Settled(costs, choose(scorer, vectors, recall), today)
+    is_open = scorer.config.search == "auto"
+    most = scorer.scan_expansion if is_open else math.inf
+    choice = choose(scorer, vectors, recall, most=most)
+    return Settled(costs, choice, is_open and not choice.reached, today)
 
 
 def _is_coarse(encoder: TextEncoder | None) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from hindsight_fast.errors import UsageError
 from hindsight_fast.runs._manifest import hashed, manifest_path, read_manifest
-from hindsight_fast.storage import existing
+from hindsight_fast.storage import existing, other_than
 
 KINDS: Final = {"scores": "scores", "matches": "matches"}
 """Kinds of artefact of tables that are folders."""
@@ -57,7 +57,9 @@ def in_shards(target: Path) -> bool:
     return not target.suffix
 
 
-def done_already(targets: Targets, mark: str, *, overwrite: bool) -> Mapping[str, Any] | None:
+def done_already(
+    targets: Targets, mark: str, made_from: Mapping[str, Any], *, overwrite: bool
+) -> Mapping[str, Any] | None:
     """The manifest of a run that made just these tables, whole; None: there is work to do.
 
     Raises
@@ -68,7 +70,10 @@ def done_already(targets: Targets, mark: str, *, overwrite: bool) -> Mapping[str
         A folder of shards is there and damaged, and isn't to be replaced.
     """
     if in_shards(targets["scores"]):
-        there = [existing(t, KINDS[n], mark, overwrite=overwrite) for n, t in targets.items()]
+        there = [
+            existing(target, KINDS[name], mark, overwrite=overwrite, made_from=made_from)
+            for name, target in targets.items()
+        ]
         return None if None in there or there[0] is None else there[0].body
     beside = manifest_path(targets["scores"])
     found = [path for path in (*targets.values(), beside) if path.exists()]
@@ -79,8 +84,8 @@ def done_already(targets: Targets, mark: str, *, overwrite: bool) -> Mapping[str
         if overwrite:
             return None
         raise UsageError(
-            f"{found[0]} exists and was made from other ideas or settings "
-            "(--matches is one); "
+            f"{found[0]} exists and was made from other ideas or settings"
+            f"{other_than(made_from, manifest)}; "
             "give --overwrite to replace it, or choose another --out"
         )
     for name, target in targets.items():

@@ -297,6 +297,17 @@ def verify_folder(folder: Path, kind: str, *, beside: Collection[str] = ()) -> M
     return manifest
 
 
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """What an artefact was made from, and what another is, where they differ; else empty."""
+    names = [name for name in {**new, **old} if old.get(name) != new.get(name)]
+    return "; ".join(f"{n}: {_shown(old.get(n))}, now {_shown(new.get(n))}" for n in names)
+
+
+def _shown(value: object) -> str:
+    text = "none" if value in (None, []) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 def verify_files(folder: Path, kind: str) -> Manifest:
     """Like `open_folder`, with the full hash of each file."""
     manifest = _of_kind(folder, kind)

@@ -3,10 +3,10 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hindsight_fast.errors import ArtefactError, UsageError
 from hindsight_fast.storage._files import (
@@ -23,6 +23,7 @@ from hindsight_fast.storage._manifests import (
     FileFacts,
     Manifest,
     check_file,
+    differences,
     in_words,
     manifest_bytes,
     open_folder,
@@ -58,12 +59,18 @@ class Staging:
 
 
 def existing(
-    path: Path, kind: str, fingerprint: str, *, overwrite: bool = False
+    path: Path,
+    kind: str,
+    fingerprint: str,
+    *,
+    overwrite: bool = False,
+    made_from: Mapping[str, Any] | None = None,
 ) -> Manifest | None:
     """Return the manifest of what is at `path` if it is just what is about to be built.
 
     None means: nothing is there (or an empty folder), or it is another or damaged and is to be
     overwritten. Before something is kept in spite of `overwrite`, all of its bytes are checked.
+    With `made_from`, as its manifest has it, a refusal names what differs.
 
     Raises
     ------
@@ -80,8 +87,9 @@ def existing(
         if overwrite:
             _refuse_foreign(path, manifest)
             return None
+        told = other_than(made_from, manifest.body)
         raise UsageError(
-            f"{path} already holds {in_words(kind)} made from other input or settings; "
+            f"{path} already holds {in_words(kind)} made from other input or settings{told}; "
             "give --overwrite to replace it, or choose another name"
         )
     try:
@@ -91,6 +99,15 @@ def existing(
             _refuse_foreign(path, manifest)
             return None
         raise ArtefactError(f"{error}, with --overwrite") from error
+
+
+def other_than(made_from: Mapping[str, Any] | None, body: Mapping[str, Any]) -> str:
+    """In brackets, what differs from what a manifest says that it was made from; or empty."""
+    old = body.get("made_from")
+    if made_from is None or not isinstance(old, dict):
+        return ""
+    told = differences(cast("dict[str, Any]", old), made_from)
+    return f" ({told})" if told else ""
 
 
 def _refuse_foreign(path: Path, manifest: Manifest) -> None:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from hindsight_fast.errors import ArtefactError, StorageError, UsageError
 from hindsight_fast.storage._files import storage_errors
 from hindsight_fast.storage._journal import Journal, NewJournal, Record, records
+from hindsight_fast.storage._manifests import differences
 from hindsight_fast.storage._moving import JOURNAL, LOCK, lock_folder, remove
 from hindsight_fast.storage._publishing import Staging, finish, link_file, prepare
 from hindsight_fast.storage._rows import RowFile
@@ -260,10 +261,7 @@ def check_header(folder: Path, expected: Record) -> None:
             f"the unfinished work in {folder} is of another version of this program; go on with "
             "that, or give --overwrite to discard it"
         )
-    old, new = found["made_from"], expected["made_from"]
-    names = [name for name in {**new, **old} if old.get(name) != new.get(name)]
-    if names:
-        told = "; ".join(f"{n}: {_shown(old.get(n))}, now {_shown(new.get(n))}" for n in names)
+    if told := differences(found["made_from"], expected["made_from"]):
         raise UsageError(
             f"the unfinished work in {folder} was made from something else ({told}); ask for the "
             "same as before to go on with it, or give --overwrite to discard it"
@@ -302,11 +300,6 @@ def link_unfinished(source: Path, target: Path) -> None:
         target.mkdir(parents=True)
         for file in source.iterdir():
             link_file(file, target / file.name)
-
-
-def _shown(value: object) -> str:
-    text = "none" if value in (None, []) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _restored(
