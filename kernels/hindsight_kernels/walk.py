@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs]
-from numba import types
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
@@ -94,8 +94,27 @@ def _fetching(_context: Any, array: Any, _at: Any) -> tuple[Any, Callable[..., A
     return types.void(array, types.intp), generate
 
 
-_fetch: Any = intrinsic(_fetching)
+def _fetching_nothing(_array: Any, _at: Any) -> None: ...
+
+
+_fetch: Any = _fetching_nothing if config.DISABLE_JIT else intrinsic(_fetching)
 """Ask for the cache line that holds byte `at` of an array's data; any `at` is harmless."""
+
+
+def _moving(
+    _context: Any, array: Any, _to: Any, _at: Any, _count: Any
+) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        to, at = builder.gep(data, [arguments[1]]), builder.gep(data, [arguments[2]])
+        cast(Any, cgutils).raw_memmove(builder, to, at, arguments[3], array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.intp, types.intp), generate
+
+
+_move: Any = intrinsic(_moving)
+"""Move `count` numbers of an array from one place to another; the two may overlap."""
 
 
 @summing_helper
@@ -121,7 +140,7 @@ def _number(nodes: Any, at: Any) -> Any:
 @helper
 def _n_links(nodes: Any, at: Any, most: Any) -> Any:
     """How many links are listed at a place; none where no list can be."""
-    if at < 0 or at + 4 * (1 + most) > nodes.size:
+    if at < 0 or at > nodes.size - 4 * (1 + most):
         return 0
     return min(_number(nodes, at), most)
 
@@ -135,7 +154,8 @@ def _descend(query: Any, codes: Any, nodes: Any, places: Any, graph: Any) -> Any
         moved = True
         while moved:
             moved = False
-            at = places[here] + 4 * (1 + base) + (level - 1) * 4 * (1 + upper)
+            at = min(places[here], nodes.size)  # or the sum could wrap
+            at += 4 * (1 + base) + (level - 1) * 4 * (1 + upper)
             for link in range(_n_links(nodes, at, upper)):
                 slot = _number(nodes, at + 4 + 4 * link)
                 if slot < len(codes):
@@ -158,16 +178,21 @@ def _merge(held: Any, n_held: Any, new: Any, n_new: Any) -> Any:
         else:
             last_held -= 1
         to -= 1
-    size = to + 1
+    size, first = to + 1, to + 1
     while last_new >= 0:
-        if last_held >= 0 and held[last_held] > new[last_new]:
-            held[to] = held[last_held]
-            last_held -= 1
-        else:
-            held[to] = new[last_new]
-            last_new -= 1
-        to -= 1
-    return size, to + 1
+        low, high = 0, last_held + 1
+        while low < high:
+            middle = (low + high) >> 1
+            if held[middle] > new[last_new]:
+                high = middle
+            else:
+                low = middle + 1
+        first = low + last_new
+        _move(held, first + 1, low, last_held + 1 - low)
+        held[first] = new[last_new]
+        last_held = low - 1
+        last_new -= 1
+    return size, first
 
 
 @helper
@@ -201,12 +226,21 @@ def _walk_one(
                     met[slot >> 6] |= bit
                     seen[n_seen] = slot
                     n_seen += 1
-                    for line in range(slot * width, (slot + 1) * width, _LINE):
-                        _fetch(codes, line)
+                    for byte in range(slot * width, (slot + 1) * width, _LINE):
+                        _fetch(codes, byte)
+                    _fetch(codes, (slot + 1) * width - 1)  # a code needn't begin with a line
+        ahead = at_held + 1  # most likely the next
+        while ahead < n_held and held[ahead] & 1:
+            ahead += 1
+        if ahead < n_held:
+            at = places[(held[ahead] & 0xFFFFFFFF) >> 1]
+            for byte in range(at, at + 4 * (1 + base), _LINE):
+                _fetch(nodes, byte)
         n_new = 0
         for i in range(first, n_seen):
             key = (_distance(query, codes[seen[i]]) << 32) | (np.int64(seen[i]) << 1)
             if n_held < held.size or key < held[n_held - 1]:
+                _fetch(places, np.int64(seen[i]) * 8)
                 place = n_new
                 while place > 0 and new[place - 1] > key:
                     new[place] = new[place - 1]
@@ -216,12 +250,6 @@ def _walk_one(
         if n_new > 0:
             n_held, changed = _merge(held, n_held, new, n_new)
             at_held = min(at_held, changed)
-        while at_held < n_held and held[at_held] & 1:
-            at_held += 1
-        if at_held < n_held:
-            at = places[(held[at_held] & 0xFFFFFFFF) >> 1]
-            for line in range(at, at + 4 * (1 + base), _LINE):
-                _fetch(nodes, line)
     for i in range(n_seen):
         met[seen[i] >> 6] = 0
     return n_held
@@ -278,8 +306,8 @@ def walk(
     TypeError
         An array is of another dtype.
     ValueError
-        Shapes don't agree, the graph is empty or its entry no slot, or count, expansion or threads
-        is below 1.
+        Shapes don't agree, the graph is empty, its entry no slot or without room for its links, or
+        count, expansion or threads is below 1.
     """
     threads = clamp_threads(threads)
     codes = check_array("codes", graph.codes, np.int8, 2, copy=False)
@@ -293,6 +321,9 @@ def walk(
         raise ValueError(f"{n} codes, {len(places)} places and entry {graph.entry}")
     if min(count, expansion) < 1 or min(graph.base, graph.upper, graph.top) < 0:
         raise ValueError(f"count {count}, expansion {expansion}, levels {graph[3:]}")
+    of_entry = 4 * (1 + graph.base) + 4 * (1 + graph.upper) * graph.top  # bytes of its links
+    if max(of_entry, graph.upper) > len(nodes):  # sums of such numbers could wrap
+        raise ValueError(f"{len(nodes)} bytes of links, levels {graph[3:]}")
     slots = np.full((len(queries), count), -1, np.int32)
     distances = np.full((len(queries), count), FAR, np.int32)
     wide = queries.astype(np.float32)
