@@ -103,12 +103,25 @@ def build_index(
     advance(int((planned.rows[:done] >= 0).sum()) + len(planned.copies))
     while done < len(planned.rows):
         stop = part_end(done, len(planned.rows))
-        for start in range(done, stop, CHUNK):
-            keys = np.arange(start, min(start + CHUNK, stop))
-            graph.add(keys, planned.to_code(vectors[planned.rows[keys]]), threads)
-            advance(len(keys))
+        codes = _codes(vectors, planned, done, stop)
+        order = near_order(codes)  # what an addition looks at, the one before has looked at too
+        for start in range(0, len(order), CHUNK):
+            some = order[start : start + CHUNK]
+            graph.add(done + some, codes[some], threads)
+            advance(len(some))
         graph, done = job.save_part(graph, stop, last=stop == len(planned.rows)), stop
     return job.finish(graph, planned, len(rows))
+
+
+def _codes(
+    vectors: NDArray[np.float32], planned: Plan, start: int, stop: int
+) -> NDArray[np.int8]:
+    """Codes of the keys start..stop-1."""
+    codes = np.empty((stop - start, planned.to_code.axes.shape[1]), np.int8)
+    for at in range(start, stop, CHUNK):
+        rows = planned.rows[at : min(at + CHUNK, stop)]
+        codes[at - start : at - start + len(rows)] = planned.to_code(vectors[rows])
+    return codes
 
 
 def _nobody(_: int) -> None:
