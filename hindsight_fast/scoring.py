@@ -29,10 +29,10 @@ its own order need not be exact."""
 AUTO_EXACT_SHARE = 0.1
 """`search="auto"` scans exactly while that costs at most this share of the encoding."""
 
-CANDIDATE_FLOPS = 1.0e5
+CANDIDATE_FLOPS = 1.1e5
 """Operations of an exact scan on a processor in the time in which an index looks at one candidate
 more (ef). benchmarks/search.py, a million papers, two threads of Zen 3: a scan along 128 axes takes
-3.0 ms an idea, as long as a search with ef 3,300."""
+3.0 ms an idea, as long as a search with ef 3,100."""
 
 _in_forked_child = False
 
