@@ -29,6 +29,7 @@ _LOCK_FILE = ".lock"
 _OURS = {_LOCK_FILE, FILE, f"{FILE}-wal", f"{FILE}-shm", f"{FILE}-journal"}
 _APPLICATION, _VERSION = 0x48466376, 1  # "HFcv"
 _PAGE = 16_384  # bytes: five rows of 768 numbers, little of it left empty
+_LEAST = 512  # bytes of the smallest file of SQLite, which takes less for an empty one
 _WAL = 32 << 20  # bytes of write-ahead log that stay when it has been emptied
 _PART = 256  # rows of a transaction
 _BUSY_S = 60.0
@@ -60,6 +61,10 @@ os.register_at_fork(
 def hour() -> int:
     """Hours since 1970: how exactly the last use of a row is known, so that few reads write."""
     return int(time.time() // 3600)
+
+
+class _Cut(sqlite3.DatabaseError):
+    """What SQLite doesn't say of a file that is hardly there."""
 
 
 class Database:
@@ -204,6 +209,8 @@ class Database:
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
+        if 0 < self.path.stat().st_size < _LEAST:
+            raise _Cut("file is cut")
         found = (_pragma(connection, "application_id"), _pragma(connection, "user_version"))
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if found == (0, 0) and tables == 0:
@@ -227,7 +234,7 @@ class Database:
             yield
         except sqlite3.Error as error:
             name = getattr(error, "sqlite_errorname", "")
-            if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            if isinstance(error, _Cut) or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
                 raise ArtefactError(
                     f"the cache {self.path} is damaged ({error}): remove {self.path.parent}; "
                     "nothing but the time that it saves is lost"
