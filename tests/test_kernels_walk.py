@@ -12,6 +12,7 @@ from hindsight_kernels import FAR, Linked, Near, walk
 
 I8 = NDArray[np.int8]
 BASE, UPPER = 6, 3
+EXTREMES = [-(2**63), -1, 2**63 - 1, 2**63 - 4 * (1 + BASE), 2**62]
 
 
 def laid_out(links: list[list[list[int]]]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -117,10 +118,13 @@ def test_links_that_lead_nowhere_are_harmless() -> None:
     queries = np.random.default_rng(3).integers(-127, 128, (64, 32)).astype(np.int8)
     nodes = graph.nodes.copy()
     rng = np.random.default_rng(4)
-    for _ in range(50):
+    for i in range(50):
         nodes[rng.integers(0, len(nodes), 40)] = rng.integers(0, 256, 40)
         places = graph.places.copy()
         places[rng.integers(0, 100, 3)] = rng.integers(-(2**40), 2**40, 3)
+        places[rng.integers(0, 100, 3)] = rng.choice(EXTREMES, 3)
+        if i % 2:
+            places[graph.entry] = rng.choice(EXTREMES)
         found = walk(queries, graph._replace(nodes=nodes, places=places), 5, 20, threads=1)
         assert ((found.slots >= -1) & (found.slots < 100)).all()
         assert (found.slots[:, 0] >= 0).all()
@@ -135,6 +139,10 @@ def test_what_can_be_no_graph_is_refused() -> None:
         (graph._replace(codes=codes[:0], places=graph.places[:0]), "entry"),
         (graph._replace(codes=codes[:, :16].copy()), "numbers"),
         (graph._replace(top=-1), "levels"),
+        (graph._replace(base=2**61), "levels"),
+        (graph._replace(upper=2**61 - 1), "levels"),
+        (graph._replace(upper=2**61 - 1, top=0), "levels"),
+        (graph._replace(top=2**62), "levels"),
     ):
         with pytest.raises(ValueError, match=words):
             walk(codes, other, 5, 20, threads=1)

@@ -40,6 +40,7 @@ FAR = 2**31 - 1
 _TASK = 64  # queries that a thread takes at a time
 _BLOCK = 256  # numbers of a code: 256 * 254**2 < 2**24, so that float32 holds each sum of squares
 _LINE = 64  # bytes that a processor fetches together
+_UNCOMPILED: bool = cast(Any, config).DISABLE_JIT
 
 
 class Linked(NamedTuple):
@@ -97,7 +98,7 @@ def _fetching(_context: Any, array: Any, _at: Any) -> tuple[Any, Callable[..., A
 def _fetching_nothing(_array: Any, _at: Any) -> None: ...
 
 
-_fetch: Any = _fetching_nothing if config.DISABLE_JIT else intrinsic(_fetching)
+_fetch: Any = _fetching_nothing if _UNCOMPILED else intrinsic(_fetching)
 """Ask for the cache line that holds byte `at` of an array's data; any `at` is harmless."""
 
 
@@ -113,7 +114,11 @@ def _moving(
     return types.void(array, types.intp, types.intp, types.intp), generate
 
 
-_move: Any = intrinsic(_moving)
+def _moving_slices(array: Any, to: Any, at: Any, count: Any) -> None:
+    array[to : to + count] = array[at : at + count]
+
+
+_move: Any = _moving_slices if _UNCOMPILED else intrinsic(_moving)
 """Move `count` numbers of an array from one place to another; the two may overlap."""
 
 
