@@ -11,6 +11,7 @@ from hindsight_fast.errors import EncoderError
 from hindsight_fast.model_folders import translated
 from hindsight_fast.pool import Pool
 from hindsight_kernels import pruned_scan, scan
+from hindsight_models import OutOfMemoryError
 
 if TYPE_CHECKING:
     from hindsight_models import Nearest
@@ -43,8 +44,8 @@ class Scan:
     Attributes
     ----------
     device : str
-        Where it is to run. What "auto" took may turn out to be of no use when ideas come; then it
-        is the CPU, and `note` says why.
+        Where it is to run. What "auto" took may turn out to be of no use when ideas come, or
+        later, when another takes its memory; then it is the CPU, and `note` says why.
     note : str
     ideas : Counter of str
         How many ideas were scanned for on each device. A GPU leaves to the CPU those that have too
@@ -94,7 +95,13 @@ class Scan:
         if nearest is None:
             return self._on_cpu(vectors)
         with translated():
-            rows, complete = nearest.nominate(vectors, self._k)
+            try:
+                rows, complete = nearest.nominate(vectors, self._k)
+            except OutOfMemoryError as error:
+                if not self._may_change:
+                    raise
+                self._leave(nearest, error)
+                return self._on_cpu(vectors)
         self._count(nearest.device, int(complete.sum()))
         if complete.all():
             return rows
@@ -145,6 +152,11 @@ class Scan:
                     self.note = f"scanned on the CPU, not on {self.device}: {error}"
                     self.device = "cpu"
             return self._nearest
+
+    def _leave(self, nearest: "Nearest", why: OutOfMemoryError) -> None:
+        with self._opening:
+            self.note = f"scanned on the CPU, no longer on {nearest.device}: {why}"
+            self.device, self._nearest = "cpu", None
 
     def _open(self, device: str) -> "Nearest":
         from hindsight_models import Nearest

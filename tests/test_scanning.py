@@ -11,7 +11,7 @@ import pytest
 
 from command_line import run
 from cuda_stand_in import StandIn, install
-from hindsight_fast import Scorer, runs
+from hindsight_fast import Scorer, runs, scoring
 from hindsight_fast.encoders import load_encoder
 from hindsight_fast.errors import EncoderError, UsageError
 from hindsight_fast.pool import build_pool
@@ -121,7 +121,10 @@ def test_a_gpu_that_is_not_there_or_makes_no_sense_is_refused(
         Scorer(world.pool, scan_device="gpu")
 
 
-def test_auto_scans_exactly_on_a_gpu_while_that_costs_little(world: World, gpu: StandIn) -> None:
+def test_auto_scans_exactly_on_a_gpu_while_that_costs_little(
+    world: World, gpu: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scoring, "CANDIDATE_FLOPS", 0.01)  # an index looks at few papers
     encoder = load_encoder(world.encoder.folder, device="cuda")
     assert Scorer(world.pool, encoder).search == "exact"
     assert Scorer(world.pool, encoder, scan_device="cpu").search == "index"
@@ -143,11 +146,33 @@ def test_an_empty_pool_has_nothing_to_send(world: World, gpu: StandIn, tmp_path:
     assert (table["score"] == 0).all() and table.height == 100
 
 
-def test_a_gpu_that_goes_wrong_stops_the_work(world: World, gpu: StandIn) -> None:
-    scorer = Scorer(world.pool, theta=0.1, search="exact", scan_device="cuda")
+def test_a_gpu_whose_memory_another_takes_later_leaves_the_scan_to_the_cpu(
+    world: World, gpu: StandIn
+) -> None:
+    encoder, vectors = load_encoder(world.encoder.folder, device="cuda"), ideas_of(world)
+    auto = Scorer(world.pool, encoder, search="exact", theta=0.1)
+    named = Scorer(world.pool, search="exact", theta=0.1, scan_device="cuda")
+    expected = auto.score_vectors(vectors)
+    gpu.max_products = 0
+    assert auto.score_vectors(vectors).equals(expected)
+    assert auto.exact_scan.device == "cpu" and "no longer on cuda:0" in auto.exact_scan.note
+    gpu.max_products = 1 << 60
+    assert auto.score_vectors(vectors).equals(expected)
+    assert auto.exact_scan.ideas == {"cuda:0": 100, "cpu": 200}
+    gpu.max_products = 0
+    with pytest.raises(EncoderError, match="Failed to allocate memory"):
+        named.score_vectors(vectors)
+    assert named.exact_scan.device == "cuda:0"
+
+
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+def test_a_gpu_that_goes_wrong_stops_the_work(world: World, gpu: StandIn, device: str) -> None:
+    encoder, vectors = load_encoder(world.encoder.folder, device="cuda"), ideas_of(world)
+    scorer = Scorer(world.pool, encoder, theta=0.1, search="exact", scan_device=device)
+    scorer.score_vectors(vectors)
     gpu.shift = 0.1
     with pytest.raises(EncoderError, match="computes other products than the CPU"):
-        scorer.score_vectors(ideas_of(world))
+        scorer.score_vectors(vectors)
 
 
 @pytest.fixture

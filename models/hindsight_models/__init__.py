@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hindsight_models.card import Card
     from hindsight_models.encoder import Encoded, Encoder, Progress, load
-    from hindsight_models.errors import ModelError, RequestError, TextError
+    from hindsight_models.errors import ModelError, OutOfMemoryError, RequestError, TextError
     from hindsight_models.export import Facts
     from hindsight_models.fetching.known import KNOWN, Hub, Recipe, by_hand
     from hindsight_models.fetching.making import Placed, export_to, get
@@ -36,6 +36,7 @@ __all__ = [
     "ModelError",
     "Nearest",
     "Nominated",
+    "OutOfMemoryError",
     "Placed",
     "Progress",
     "Proof",
@@ -58,6 +59,7 @@ _HOMES = {
     "Progress": "encoder",
     "load": "encoder",
     "ModelError": "errors",
+    "OutOfMemoryError": "errors",
     "RequestError": "errors",
     "TextError": "errors",
     "Facts": "export",
