@@ -5,12 +5,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from command_line import run
-from hindsight_fast.errors import StorageError, UsageError
+from hindsight_fast import index
+from hindsight_fast.errors import ArtefactError, StorageError, UsageError
+from hindsight_fast.pool import _identity
 from pool_reuse_world import Counts, N, numbered, pool_of, same_as_fresh, small, stored
 
 
@@ -42,6 +46,16 @@ class Stopped(Exception):
     """In place of a kill."""
 
 
+def stopping(behind: int) -> Callable[[int, int], None]:
+    """Let the making of a pool end when more papers than these are in its index."""
+
+    def stop(done: int, _: int) -> None:
+        if done > behind:
+            raise Stopped
+
+    return stop
+
+
 def test_no_step_is_done_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counts: Counts
 ) -> None:
@@ -71,13 +85,8 @@ def test_what_others_began_is_not_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = stored(tmp_path / "store", [numbered(i) for i in range(N)])
-
-    def stop(done: int, _: int) -> None:
-        if done > 500:
-            raise Stopped
-
     with pytest.raises(Stopped):
-        pool_of(store, tmp_path / "pool", progress=stop)
+        pool_of(store, tmp_path / "pool", progress=stopping(500))
     with monkeypatch.context() as another:
         another.setattr(os, "geteuid", lambda: 1 + os.getuid())
         with pytest.raises(StorageError, match="another user's; remove it"):
@@ -88,18 +97,51 @@ def test_what_others_began_is_not_gone_on_with(
 
 def test_other_settings_than_the_unfinished_works_are_refused(tmp_path: Path) -> None:
     store = stored(tmp_path / "store", [numbered(i) for i in range(N)])
-
-    def stop(done: int, _: int) -> None:
-        if done:
-            raise Stopped
-
     with pytest.raises(Stopped):
-        pool_of(store, tmp_path / "pool", progress=stop)
+        pool_of(store, tmp_path / "pool", progress=stopping(0))
     with pytest.raises(UsageError, match=r"impact: paper, now log.*--overwrite"):
         pool_of(store, tmp_path / "pool", recipe="log")
     with pytest.raises(UsageError, match="K: 5, now 6"):
         pool_of(store, tmp_path / "pool", k=6)
     assert pool_of(store, tmp_path / "pool", k=6, overwrite=True).k == 6
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "words"),
+    [(index, "USEARCH_VERSION", "usearch"), (_identity, "__version__", "hindsight-fast")],
+)
+def test_what_another_version_began_is_not_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, words: str
+) -> None:
+    store = stored(tmp_path / "store", [numbered(i) for i in range(N)])
+    with monkeypatch.context() as another:
+        another.setattr(module, name, "0.0.9")
+        with pytest.raises(Stopped):
+            pool_of(store, tmp_path / "pool", progress=stopping(500))
+    with pytest.raises(UsageError, match=rf"\({words}: 0\.0\.9, now [\d.]+\).*--overwrite"):
+        pool_of(store, tmp_path / "pool")
+    assert pool_of(store, tmp_path / "pool", overwrite=True).n_papers == N
+
+
+def test_an_older_pool_that_is_damaged_since_costs_nothing_of_what_is_done(
+    tmp_path: Path, counts: Counts
+) -> None:
+    old = pool_of(stored(tmp_path / "before", [numbered(i) for i in range(N)]), tmp_path / "old")
+    store = stored(tmp_path / "store", [numbered(i) for i in range(N + 250)])
+    with pytest.raises(Stopped):
+        pool_of(store, tmp_path / "pool", reuse=old.path, progress=stopping(N + 200))
+    graph = old.path / index.GRAPH
+    good = graph.read_bytes()
+    graph.unlink()
+    graph.write_bytes(good[:-9] + bytes([good[-9] ^ 1]) + good[-8:])
+    with pytest.raises(ArtefactError, match="make it again"):
+        pool_of(store, tmp_path / "pool", reuse=old.path)
+    graph.write_bytes(good)
+    counts.all  # noqa: B018
+    pool = pool_of(store, tmp_path / "pool", reuse=old.path)
+    added, *others = counts.all
+    assert 50 <= added < 60 and others == [0, 0]
+    same_as_fresh(pool, tmp_path)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

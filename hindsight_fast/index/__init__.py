@@ -40,6 +40,7 @@ from hindsight_fast.index._config import (
     IndexFacts,
     files_among,
 )
+from hindsight_fast.index._graph import VERSION as USEARCH_VERSION
 from hindsight_fast.index._search import Index
 from hindsight_fast.index._taking import Old
 
@@ -51,6 +52,7 @@ __all__ = [
     "MEAN",
     "ROWS",
     "STRAYS",
+    "USEARCH_VERSION",
     "Index",
     "IndexConfig",
     "IndexFacts",

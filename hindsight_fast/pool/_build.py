@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime as dt
-import hashlib
 import os
 import warnings
 from collections.abc import Callable
@@ -14,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hindsight_fast import impact as recipes
-from hindsight_fast.config import PAPER_K, ScoreConfig, fingerprint, usable_threads
+from hindsight_fast.config import PAPER_K, ScoreConfig, usable_threads
 from hindsight_fast.errors import ArtefactError, UsageError
 from hindsight_fast.papers import venues
 from hindsight_fast.papers.choosing import Where, check_topics
 from hindsight_fast.pool._coverage import FACTS, coverage
+from hindsight_fast.pool._identity import Settings, pool_hash
 from hindsight_fast.pool._making import drop_unnoted, noted, step
 from hindsight_fast.pool._read import IMPACT, KIND, UNNOTED, Pool
 from hindsight_fast.pool._taking import Older, look_at, take_index, take_projection
@@ -32,7 +32,7 @@ from hindsight_fast.storage import (
     open_folder,
     publish_stepwise,
 )
-from hindsight_fast.store import Store, Vectors, columns_hash, topics_of
+from hindsight_fast.store import Store, Vectors, topics_of
 
 if TYPE_CHECKING:
     from hindsight_fast.index import IndexConfig
@@ -110,7 +110,8 @@ def build_pool(
     vectors = store.vectors(encoder)
     _check_encoded(store, vectors, window)
     defaults = ScoreConfig(k, vectors.theta if theta is None else theta)
-    mark = _identity(store, vectors, window, recipe, where, index)
+    settings = Settings(window, recipe, where, index, defaults, threads)
+    mark = settings.identity(store, vectors)
     if existing(out, KIND, mark, overwrite=overwrite) is not None:
         pool = Pool.open(out, store)
         # Older versions made no projection, and what others made isn't used.
@@ -122,18 +123,12 @@ def build_pool(
                 f"{out} is this pool with K = {pool.k} and theta = {pool.theta}; give others when "
                 "scoring, or --overwrite to make them its defaults"
             )
-    settings = _Settings(window, recipe, where, index, defaults, threads)
     made_from = settings.in_words(store, vectors) | {
         "all that it depends on": mark,
         "taken over from": None if reuse is None else open_folder(reuse, KIND).hash,
     }
     with publish_stepwise(out, KIND, mark, made_from, overwrite=overwrite) as work:
-        work.keep = index is not None  # all else is made in a moment
-        try:
-            _fill(work, store, vectors, settings, reuse, progress)
-        except ArtefactError:
-            work.keep = False  # what the store holds must change first
-            raise
+        _fill(work, store, vectors, settings, reuse, progress)
         work.body["store"] = os.path.relpath(os.path.realpath(store.path), os.path.realpath(out))
     made = Pool.open(out, store)
     if made.set_aside:
@@ -145,42 +140,17 @@ def build_pool(
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    window: WindowConfig
-    recipe: str
-    where: Where
-    index: "IndexConfig | None"
-    defaults: ScoreConfig
-    threads: int | None
-
-    def in_words(self, store: Store, vectors: Vectors) -> dict[str, Any]:
-        """What a pool is made from, for a person who is told of unfinished work."""
-        window = self.window
-        return {
-            "papers": store.content_id,
-            "dates, venues and citations": store.facts_id,
-            "encoder": f"{vectors.encoder}@{vectors.encoder_fingerprint} in {vectors.precision}",
-            "vectors": vectors.content_hash,
-            "window": f"{window.start} to {window.until}, ideas before {window.cutoff}",
-            "first public dates only": window.require_first_public,
-            "impact": self.recipe,
-            "where": [*self.where.conditions, *self.where.topics],
-            "index": None if self.index is None else dataclasses.asdict(self.index),
-            "K": self.defaults.k,
-            "theta": self.defaults.theta,
-        }
-
-
 def _fill(
     work: Steps,
     store: Store,
     vectors: Vectors,
-    settings: _Settings,
+    settings: Settings,
     reuse: Path | None,
     progress: Callable[[int, int], None] | None,
 ) -> None:
     """Fill the folder of a pool and the body of its manifest."""
+    # Of an older pool that is damaged since, an index that is begun needs nothing more.
+    work.keep = any("index" in record for record in work.noted)
     window, folder, index = settings.window, work.folder, settings.index
 
     def impact() -> dict[str, Any]:
@@ -194,6 +164,25 @@ def _fill(
     rows = vectors.array[low:high]
     eligible = np.asarray(map_array(folder / IMPACT, np.float32, (high - low,)) >= 0)
     older = None if reuse is None else look_at(reuse, vectors, (low, high), eligible, index)
+    work.keep = index is not None  # all else is made in a moment
+    try:
+        _derive(work, rows, eligible, vectors, settings, older, progress)
+    except ArtefactError:
+        work.keep = False  # what the store holds must change first
+        raise
+
+
+def _derive(
+    work: Steps,
+    rows: NDArray[np.float32],
+    eligible: NDArray[np.bool_],
+    vectors: Vectors,
+    settings: Settings,
+    older: Older | None,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    """Take over what is made of vectors, or make it."""
+    folder = work.folder
 
     def along_axes() -> dict[str, Any]:
         if (taken := take_projection(older, folder)) is not None:
@@ -208,7 +197,7 @@ def _fill(
         "projection": along["made"],
         "index": None,
     }
-    if index is not None and eligible.any():
+    if settings.index is not None and eligible.any():
         work.body["index"] = _index(
             work, rows, eligible, vectors.content_hash, settings, older, progress
         )
@@ -221,7 +210,7 @@ def _index(
     rows: NDArray[np.float32],
     eligible: NDArray[np.bool_],
     content_hash: str,
-    settings: _Settings,
+    settings: Settings,
     older: Older | None,
     progress: Callable[[int, int], None] | None,
 ) -> dict[str, Any]:
@@ -279,30 +268,6 @@ def _check_encoded(store: Store, vectors: Vectors, window: WindowConfig) -> None
             f"and the window starts on {window.start}; run `hindsight-fast embed {store.path} "
             f"--encoder {vectors.encoder} --since {window.start}`, which keeps what is there"
         )
-
-
-def _identity(
-    store: Store,
-    vectors: Vectors,
-    window: WindowConfig,
-    recipe: str,
-    where: Where,
-    index: "IndexConfig | None",
-) -> str:
-    """Hash of all that a pool depends on; K and theta are only its defaults."""
-    made_from = [store.content_id, store.facts_id, vectors.encoder, vectors.encoder_fingerprint]
-    if vectors.precision != "float32":
-        made_from.append(vectors.precision)
-    if vectors.taken:
-        made_from.append(fingerprint(vectors.taken))
-    if where:
-        made_from.append(fingerprint([where.conditions, where.topics]))
-    looked_at = [*where.columns, *recipes.find(recipe).columns]
-    if where or recipe != "paper":  # these columns may say more than facts_id holds
-        papers = store.papers(sorted(set(looked_at)), *store.window(window.start, window.until))
-        made_from.append(columns_hash(papers, papers.columns, "looked at"))
-    settings = [window.fingerprint(), recipe, None if index is None else index.fingerprint()]
-    return fingerprint([made_from, settings, sorted(store.venues.top)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,16 +356,3 @@ def _as_of(dates: dict[str, str] | None) -> str:
 def _known_part(day: str) -> str:
     """The month; of 1 January only the year, since a bare year is stored as that day."""
     return day[:4] if day.endswith("-01-01") else day[:7]
-
-
-def pool_hash(
-    content_id: str,
-    low: int,
-    high: int,
-    window: WindowConfig,
-    recipe: str,
-    impact: NDArray[np.float32],
-) -> str:
-    """Return the hash of what scores depend on, vectors aside: papers, window and impact."""
-    bits = hashlib.blake2b(impact.tobytes(), digest_size=16).hexdigest()
-    return fingerprint([content_id, low, high, window.fingerprint(), recipe, bits])
