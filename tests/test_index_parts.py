@@ -223,6 +223,23 @@ def test_every_paper_can_be_found(tmp_path: Path, make: Callable[[], F32]) -> No
     assert recall(index, like_an_encoder(14, 60), rows) > 0.96
 
 
+def hide(path: Path, keys: list[int]) -> None:
+    """Let each link to some keys of a saved graph lead to its entry instead."""
+    layout = read_layout(path)
+    links, raw = layout.links, layout.raw.copy()
+    slots = np.flatnonzero(np.isin(layout.keys(np.arange(len(layout.levels))), keys))
+    assert len(slots) == len(keys) and links.entry not in slots
+    for at, level in zip(links.places.tolist(), layout.levels.tolist(), strict=True):
+        for room in [links.base] + [links.upper] * level:
+            listed = raw[at + 4 : at + 4 * (1 + room)].view("<u4")
+            listed[np.isin(listed, slots)] = links.entry
+            at += 4 * (1 + room)
+    path.unlink()  # others may have mapped it
+    raw.tofile(path)
+    saved = read_saved(path)
+    assert not saved.reached[slots].any() and saved.reached.sum() >= len(saved.keys) - len(keys)
+
+
 def test_what_no_link_leads_to_is_added_again_or_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,20 +256,25 @@ def test_what_no_link_leads_to_is_added_again_or_listed(
     in_rows = np.load(tmp_path / ROWS)
     assert (in_rows[unlinked] == -1).all() and in_rows[600:].tolist() == unlinked
     assert np.load(tmp_path / STRAYS).tolist() == [601]
+    hide(tmp_path / GRAPH, [601])
     index = Index.view(tmp_path, IndexConfig())
     assert index.n_papers == 600
     assert index.search(rows[unlinked], 1, threads=2)[:, 0].tolist() == unlinked
+    np.save(tmp_path / STRAYS, np.empty(0, np.int32))
+    assert Index.view(tmp_path, IndexConfig()).search(rows[[77]], 1, threads=2).item() != 77
 
 
 def test_strays_are_looked_at_one_by_one(tmp_path: Path) -> None:
-    rows = like_an_encoder(16, 500)
-    build(tmp_path, rows)
-    np.save(tmp_path / STRAYS, np.array([3, 200], np.int32))
-    in_rows = np.load(tmp_path / ROWS)
-    graph = Index.view(tmp_path, IndexConfig())
-    found = graph.search(rows, 5, threads=2)
+    rows, hidden = like_an_encoder(16, 500), [3, 200]
+    build(tmp_path, rows, threads=1)
+    assert np.load(tmp_path / ROWS).tolist() == list(range(500))
+    hide(tmp_path / GRAPH, hidden)
+    found = Index.view(tmp_path, IndexConfig()).search(rows, 5, threads=2)
+    assert not np.isin(found, hidden).any() and found.min() >= 0
+    np.save(tmp_path / STRAYS, np.array(hidden, np.int32))
+    found = Index.view(tmp_path, IndexConfig()).search(rows, 5, threads=2)
     assert all(len(set(row.tolist())) == 5 for row in found) and found.min() >= 0
-    assert (found[[3, 200], 0] == [3, 200]).all() and in_rows.tolist() == list(range(500))
+    assert (found[hidden, 0] == hidden).all()
 
 
 def found_by_usearch(path: Path, codes: NDArray[np.int8], count: int, expansion: int) -> Any:

@@ -113,9 +113,7 @@ def build_index(
     return job.finish(graph, planned, len(rows))
 
 
-def _codes(
-    vectors: NDArray[np.float32], planned: Plan, start: int, stop: int
-) -> NDArray[np.int8]:
+def _codes(vectors: NDArray[np.float32], planned: Plan, start: int, stop: int) -> NDArray[np.int8]:
     """Codes of the keys start..stop-1."""
     codes = np.empty((stop - start, planned.to_code.axes.shape[1]), np.int8)
     for at in range(start, stop, CHUNK):

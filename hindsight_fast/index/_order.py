@@ -35,7 +35,7 @@ def near_order(codes: NDArray[np.int8]) -> NDArray[np.int64]:
     return order
 
 
-def _along(codes: NDArray[np.int8], rows: NDArray[np.int64]) -> NDArray[np.float32]:
+def _along(codes: NDArray[np.int8], rows: NDArray[np.int64]) -> NDArray[np.float64]:
     """Places of some rows along the direction in which they differ most, about."""
     some = codes[rows[:: -(-len(rows) // _SAMPLE)]].astype(np.float32)
     some -= some.mean(axis=0)
@@ -44,7 +44,8 @@ def _along(codes: NDArray[np.int8], rows: NDArray[np.int64]) -> NDArray[np.float
     for _ in range(_TURNS):
         direction = np.einsum("ij,i->j", some, np.einsum("ij,j->i", some, direction))
         direction /= np.abs(direction).max() + np.float32(1e-9)
-    direction = np.rint(127 * direction)  # whole numbers, whose sums are exact
+    # Whole numbers, whose sums are exact; those of float32 end with 1,040 axes.
+    direction = np.rint(127 * direction).astype(np.float64)
     starts = range(0, len(rows), BLOCK)
     return np.concatenate([codes[rows[s : s + BLOCK]] @ direction for s in starts])
 
