@@ -15,6 +15,7 @@ from command_line import run
 from hindsight_fast import index
 from hindsight_fast.errors import ArtefactError, StorageError, UsageError
 from hindsight_fast.pool import _identity
+from hindsight_fast.storage import _files
 from pool_reuse_world import Counts, N, numbered, pool_of, same_as_fresh, small, stored
 
 
@@ -124,8 +125,9 @@ def test_what_another_version_began_is_not_gone_on_with(
 
 
 def test_an_older_pool_that_is_damaged_since_costs_nothing_of_what_is_done(
-    tmp_path: Path, counts: Counts
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counts: Counts
 ) -> None:
+    monkeypatch.setattr(_files, "SAMPLE_BLOCK", 16)  # so that only a look at all bytes finds it
     old = pool_of(stored(tmp_path / "before", [numbered(i) for i in range(N)]), tmp_path / "old")
     store = stored(tmp_path / "store", [numbered(i) for i in range(N + 250)])
     with pytest.raises(Stopped):
@@ -133,7 +135,7 @@ def test_an_older_pool_that_is_damaged_since_costs_nothing_of_what_is_done(
     graph = old.path / index.GRAPH
     good = graph.read_bytes()
     graph.unlink()
-    graph.write_bytes(good[:-9] + bytes([good[-9] ^ 1]) + good[-8:])
+    graph.write_bytes(good[:1000] + bytes([good[1000] ^ 1]) + good[1001:])
     with pytest.raises(ArtefactError, match="make it again"):
         pool_of(store, tmp_path / "pool", reuse=old.path)
     graph.write_bytes(good)
