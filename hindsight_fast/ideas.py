@@ -126,10 +126,12 @@ def read_ideas(
             contents = [one.content() for one in chunk]
             if number == 0:
                 _check_known(path, chunk[0].place, contents)
-            for record, content in zip(chunk, contents, strict=True):
-                if strict and isinstance(content, lines.Bad):
-                    raise DataError(f"{path}, {record.place}: {content.reason}")
-            yield _frame([_row(one, number * batch + i) for i, one in enumerate(contents)])
+            rows = [_row(one, number * batch + i) for i, one in enumerate(contents)]
+            for record, content, row in zip(chunk, contents, rows, strict=True):
+                if strict and row["status"] == "unreadable":
+                    reason = getattr(content, "reason", "nested too deeply")
+                    raise DataError(f"{path}, {record.place}: {reason}")
+            yield _frame(rows)
         number += 1
 
 

@@ -1,29 +1,10 @@
-"""What the summary of a scoring run says beside its counts: the index's quality, and notes."""
+"""What a reader must know of a scoring run beside its counts, in sentences."""
 
 from datetime import date
 from typing import Any
 
 from hindsight_fast.agreement import Agreement
-from hindsight_fast.candidates import interval, recall
 from hindsight_fast.tables import CLOSE
-from hindsight_kernels import Matches
-
-
-def index_quality(found: Matches, exact: Matches) -> dict[str, Any]:
-    """What the index lost on a sample: `candidates.recall` of the neighbours, equal scores.
-
-    Each with its 95% interval (Wilson 1927) for so many ideas: the neighbours of one idea are
-    found or lost together, so they count as one trial.
-    """
-    n, share = len(exact.rows), recall(found, exact)
-    equal = float((found.scores == exact.scores).mean()) if n else None
-    return {
-        "n_sampled": n,
-        "recall": share,
-        "recall_interval": None if share is None else interval(share, n),
-        "equal_scores": equal,
-        "equal_scores_interval": None if equal is None else interval(equal, n),
-    }
 
 
 def notes(facts: dict[str, Any], cutoff: date) -> list[str]:

@@ -19,6 +19,13 @@ from hindsight_fast.scoring import Scored
 RECALL_SAMPLE: Final = 256
 """Ideas of a run with an index that are scanned exactly as well, to say what the index cost."""
 
+MOST_SYSTEMS: Final = 1000
+"""Systems that are counted each by itself, the first met: a manifest has room for no more."""
+
+OTHERS: Final = "(all others)"
+"""Where all other systems are counted, and one that has this very name."""
+
+_LONGEST_NAME = 200
 _SEED, _OTHER_SEED = np.uint64(20230601), np.uint64(20251231)
 _AT_ONCE = 1 << 20
 
@@ -153,7 +160,7 @@ class Tally:
         }
 
     def facts(self) -> dict[str, Any]:
-        """Counts over all ideas and by system."""
+        """Counts over all ideas and by system, whose names are cut where they are very long."""
         counts = self._counts
         return {
             "counts": {
@@ -166,14 +173,18 @@ class Tally:
                 "near_theta": counts.get("close", 0),
                 "retried": counts.get("retried", 0),
             },
-            "systems": [{"system": name, **tally.facts()} for name, tally in self.systems.items()],
+            "systems": [
+                {"system": name and name[:_LONGEST_NAME], **tally.facts()}
+                for name, tally in self.systems.items()
+            ],
         }
 
     def _add_counts(self, facts: Mapping[str, Any]) -> None:
         _add_up(self._counts, facts["counts"])
         _add_up(self.statuses, facts["statuses"])
         for name, more in facts["systems"]:
-            self.systems.setdefault(name, SystemTally()).take(more)
+            has_room = name in self.systems or len(self.systems) < MOST_SYSTEMS
+            self.systems.setdefault(name if has_room else OTHERS, SystemTally()).take(more)
 
 
 class Sample:

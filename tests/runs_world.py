@@ -40,9 +40,10 @@ class Watched(Encoder):
         yield from super().encode_chunks(chunks, progress)
 
 
-def write_ideas(path: Path) -> Path:
-    """Ideas of every shape, and lines that are none."""
-    records: list[Any] = [*made_up_ideas(N - 1), {"id": "i2", "text": "no"}, {"text": ""}]
+def write_ideas(path: Path, **more: str) -> Path:
+    """Ideas of every shape, which have these fields too, and lines that are none."""
+    made = [one | more for one in made_up_ideas(N - 1)]
+    records: list[Any] = [*made, {"id": "i2", "text": "no"}, {"text": ""}]
     path.write_text("".join(json.dumps(one) + "\n" for one in records) + "{broken\n")
     return path
 

@@ -95,9 +95,9 @@ def test_settings_are_judged_on_other_ideas_than_they_were_chosen_on(
 
 def test_a_graph_that_is_hardly_searched_loses_papers_that_codes_find(world: World) -> None:
     scorer = scorer_of(world)
-    scorer.candidates = Choice(5, 1, None, None, None, None, 0, 0.9, False)
+    scorer.candidates = Choice(3, 1, None, None, None, None, 0, 0.9, False)
     index = calibrate(scorer, made()).loss.index
-    assert index is not None and (index.count, index.expansion) == (5, 1)
+    assert index is not None and (index.count, index.expansion) == (3, 1)
     assert index.graph.share < 1 and index.index.share < index.codes.share
     assert index.matches is not None and index.matches.share < 1
 

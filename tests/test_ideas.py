@@ -162,6 +162,19 @@ def test_a_record_nested_too_deeply_is_unreadable() -> None:
     assert _row({"text": "t", "steps": deep}, 3)["status"] == "unreadable"
 
 
+def test_strict_speaks_of_such_a_record_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_deep(_: object) -> str:
+        raise RecursionError
+
+    path = lines(tmp_path / "i.jsonl", {"text": "one idea"}, {"text": "two", "steps": {"a": 1}})
+    monkeypatch.setattr("hindsight_fast.ideas._json", too_deep)
+    assert pl.concat(read_ideas(path))["status"].to_list() == ["ok", "unreadable"]
+    with pytest.raises(DataError, match="line 2: nested too deeply"):
+        list(read_ideas(path, strict=True))
+
+
 @pytest.mark.parametrize("form", ["jsonl", "jsonl.gz", "json", "csv", "parquet"])
 def test_ideas_are_counted_left_out_and_picked_by_place(tmp_path: Path, form: str) -> None:
     records = [{"id": f"i{i}", "text": f"The text of idea\n\n{i}, that ends"} for i in range(23)]

@@ -11,12 +11,11 @@ import polars as pl
 import pytest
 
 from hindsight_fast import Scorer, runs
-from hindsight_fast.candidates import interval
+from hindsight_fast.candidates import index_quality, interval
 from hindsight_fast.errors import ArtefactError, DataError, StorageError, UsageError
 from hindsight_fast.explanation import explain_idea
 from hindsight_fast.ideas import Idea, ideas_frame, read_ideas
 from hindsight_fast.storage import working_folder
-from hindsight_fast.summaries import index_quality
 from hindsight_fast.tally import Tally
 from hindsight_kernels import Matches
 from scoring_world import World, made_up_ideas, make_world

@@ -60,8 +60,8 @@ def quiet(world: World, tmp_path_factory: pytest.TempPathFactory) -> Quiet:
     @cache
     def run(form: str, search: str) -> tuple[dict[str, Any], dict[str, bytes]]:
         folder = tmp_path_factory.mktemp("quiet")
-        ideas, scorer = write_ideas(folder / "ideas.jsonl"), Scorer(world.pool, world.encoder)
-        scorer.search = search
+        ideas = write_ideas(folder / "ideas.jsonl")
+        scorer = Scorer(world.pool, world.encoder, search=search)
         return told(score(scorer, ideas, folder / "q", form)), tables(folder / "q")
 
     return run
@@ -95,9 +95,9 @@ def test_it_goes_on_behind_the_last_whole_part(
     ]
 
 
-def damage_a_line(work: Path, number: int) -> None:
+def damage_a_line(work: Path, holding: bytes) -> None:
     lines = (work / ".journal").read_bytes().splitlines(keepends=True)
-    (line,) = [i for i, one in enumerate(lines) if f'"part":{number}}}'.encode() in one]
+    (line,) = [i for i, one in enumerate(lines) if holding in one]
     flip(work / ".journal", len(b"".join(lines[:line])) + 40)
 
 
@@ -106,8 +106,9 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "cut": lambda work: (work / "scores-000000001").write_bytes(b"AR"),
     "gone": lambda work: (work / "matches-000000001").unlink(),
     "sample": lambda work: flip(work / "sample-000000001", -1),
-    "line": lambda work: damage_a_line(work, 1),
-    "last line": lambda work: damage_a_line(work, 2),
+    "line": lambda work: damage_a_line(work, b'"part":1}'),
+    "last line": lambda work: damage_a_line(work, b'"part":2}'),
+    "settled": lambda work: damage_a_line(work, b'{"settled":'),
     "torn": lambda work: (work / ".journal").write_bytes((work / ".journal").read_bytes()[:-9]),
 }
 
@@ -120,8 +121,10 @@ def test_what_is_damaged_is_made_again(
     DAMAGES[damage](work)
     encoder.n_texts = 0
     again = score(Scorer(world.pool, encoder, search="index"), ideas, tmp_path / "s")
-    assert encoder.n_texts == N - 1 - 2 * BATCH
-    assert again["resumed"] == 2 * BATCH and again["parts_lost"] == 1
+    # All parts depend on what was settled before them.
+    kept, lost = (0, 4) if damage == "settled" else (2, 1)
+    assert encoder.n_texts == N - 1 - kept * BATCH
+    assert again["resumed"] == kept * BATCH and again["parts_lost"] == lost
     assert (told(again), tables(tmp_path / "s")) == quiet("parquet", "index")
 
 
@@ -236,6 +239,18 @@ def test_strict_finds_what_an_earlier_run_passed_over(
     with pytest.raises(DataError, match="line 2:"):
         score(Scorer(world.pool, encoder), ideas, tmp_path, strict=True)
     assert score(Scorer(world.pool, encoder), ideas, tmp_path)["resumed"] == 3 * BATCH
+
+
+def test_strict_speaks_of_a_finished_table_too(
+    world: World, encoder: Watched, ideas: Path, tmp_path: Path
+) -> None:
+    scorer = Scorer(world.pool, encoder)
+    score(scorer, ideas, tmp_path)
+    with pytest.raises(DataError, match=f"line {N + 2}: not JSON"):
+        score(scorer, ideas, tmp_path, strict=True)
+    assert score(scorer, ideas, tmp_path)["already_done"]
+    score(scorer, ideas, tmp_path, limit=N, overwrite=True)
+    assert score(scorer, ideas, tmp_path, limit=N, strict=True)["already_done"]
 
 
 def test_ideas_that_change_meanwhile_are_an_error(

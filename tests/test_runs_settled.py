@@ -1,14 +1,16 @@
 """What a run finds once, before its first idea: how an index is searched, what precision costs."""
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from hindsight_fast import Scorer, scoring
-from hindsight_fast.errors import UsageError
+from hindsight_fast.errors import DataError, UsageError
 from hindsight_fast.ideas import read_ideas
 from hindsight_fast.runs import _settled
+from hindsight_fast.storage import Parts
 from runs_world import (
     N,
     Stopped,
@@ -45,7 +47,7 @@ def ideas(tmp_path: Path) -> Path:
 
 
 def not_again(*_: object) -> None:
-    pytest.fail("it was found before")
+    pytest.fail("it is not to be called")
 
 
 def half(*_: object) -> float:
@@ -111,6 +113,19 @@ def test_ideas_are_scanned_exactly_where_the_index_must_search_as_long(
     asked_for = Scorer(world.pool, encoder, search="index")
     with pytest.raises(UsageError, match=r"search: index or exact, now index"):
         score(asked_for, ideas, tmp_path / "s")
+
+
+def test_what_was_found_on_other_ideas_is_not_kept(
+    world: World, encoder: Watched, ideas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changed_meanwhile(*given: Any) -> _settled.Settled:
+        ideas.write_text(ideas.read_text() + "\n")
+        return _settled.settle(*given)
+
+    monkeypatch.setattr("hindsight_fast.runs._job.settle", changed_meanwhile)
+    monkeypatch.setattr(Parts, "settle", not_again)
+    with pytest.raises(DataError, match="changed while it was read"):
+        score(Scorer(world.pool, encoder), ideas, tmp_path)
 
 
 def test_what_a_precision_costs_is_measured_once(

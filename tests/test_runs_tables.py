@@ -1,6 +1,7 @@
 """Tables of a run: shards, targets, repeated ids, ideas near theta."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import polars as pl
 import pytest
 
 from hindsight_fast import Scorer, runs
-from hindsight_fast.errors import ArtefactError, UsageError
+from hindsight_fast.errors import ArtefactError, HindsightError, StorageError, UsageError
 from hindsight_fast.ideas import read_ideas
 from runs_world import (
     BATCH,
@@ -77,6 +78,47 @@ def test_targets_that_can_not_be(world: World, ideas: Path, tmp_path: Path) -> N
     for path, why in ((tmp_path / "mine", "not made by this"), (world.folder / "pool", "a pool")):
         with pytest.raises(UsageError, match=why):
             runs.check_targets(ideas, path, None)
+
+
+@pytest.mark.parametrize(
+    ("out", "matches", "why"),
+    [
+        ("s", "s/m", "must lie apart"),
+        ("m/s", "m", "must lie apart"),
+        ("s.csv", "s.csv/m.csv", "must lie apart"),
+        ("s.csv", "pool/m.csv", "would lie inside .*, a pool"),
+        ("s", "pool/new/m", "would lie inside .*, a pool"),
+        ("pool/s", None, "would lie inside .*, a pool"),
+        ("s.csv", "ideas.jsonl/m.csv", r"could not write .*m\.csv: Not a directory"),
+        ("ideas.jsonl/new/s", None, "could not write .*s: Not a directory"),
+    ],
+)
+def test_places_where_no_table_can_be(
+    world: World, ideas: Path, tmp_path: Path, out: str, matches: str | None, why: str
+) -> None:
+    (tmp_path / "pool").symlink_to(world.folder / "pool")
+    beside = None if matches is None else tmp_path / matches
+    with pytest.raises(HindsightError, match=why):
+        runs.check_targets(ideas, tmp_path / out, beside)
+    assert not (tmp_path / "s").exists() and not (tmp_path / "m").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_place_without_rights(ideas: Path, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir(mode=0o555)
+    with pytest.raises(StorageError, match="no right"):
+        runs.check_targets(ideas, tmp_path / "s.csv", theirs / "new" / "m.csv")
+
+
+def test_shards_are_no_more_than_a_manifest_can_name(
+    world: World, encoder: Watched, ideas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hindsight_fast.runs._tables.MAX_FILES", 3)
+    score(Scorer(world.pool, encoder), ideas, tmp_path, "shards")
+    for name in "sm":
+        assert len(runs.verify(tmp_path / name)) == 3
+    assert pl.scan_parquet(tmp_path / "s" / "*.parquet").collect().height == N + 2
 
 
 @pytest.mark.parametrize("at_once", [5, 1 << 20])

@@ -1,6 +1,6 @@
 """Where the tables of a run go: what lies there is left alone, and what is said of it holds."""
 
-import json
+import shutil
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
@@ -9,11 +9,12 @@ from typing import Any, Self
 import pytest
 
 from hindsight_fast import Pool, Scorer, runs, tally
-from hindsight_fast.errors import ArtefactError, UsageError
-from hindsight_fast.runs._manifest import rendered
-from scoring_world import World, made_up_ideas, make_world
+from hindsight_fast.errors import ArtefactError, StorageError, UsageError
+from hindsight_fast.runs._manifest import manifest_beside, rendered
+from runs_world import BATCH, N, Stopped, flip, small_parts, stop_after, write_ideas
+from scoring_world import World, make_world
 
-N, BATCH = 40, 8
+ALL = N + 2  # with those that are bad
 Progress = Callable[[int, int], None]
 
 
@@ -24,39 +25,23 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture
 def ideas(tmp_path: Path) -> Path:
-    return write_ideas(tmp_path, made_up_ideas(N))
+    return write_ideas(tmp_path / "ideas.jsonl")
 
 
 @pytest.fixture(autouse=True)
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hindsight_fast.runs._job.BATCH", BATCH)
-    monkeypatch.setattr("hindsight_fast.runs._job.SHARD", 2 * BATCH)
-
-
-def write_ideas(folder: Path, records: list[dict[str, Any]]) -> Path:
-    path = folder / "ideas.jsonl"
-    path.write_text("".join(json.dumps(one) + "\n" for one in records))
-    return path
+def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_parts(monkeypatch)
 
 
 def score(world: World, ideas: Path, out: Path, search: str = "exact", **options: Any) -> Any:
     return runs.score_file(Scorer(world.pool, world.encoder, search=search), ideas, out, **options)
 
 
-class Stopped(BaseException):
-    """What a signal raises."""
-
-
-def stop(done: int, _: int) -> None:
-    if done >= N // 2:
-        raise Stopped
-
-
 def meanwhile(path: Path) -> Progress:
     """Somebody else writes a file while ideas are scored."""
 
     def progress(done: int, _: int) -> None:
-        if done == N:
+        if done == ALL:
             path.write_text("mine")
 
     return progress
@@ -73,7 +58,7 @@ def test_what_appeared_meanwhile_is_left_alone(
     hidden = {".s.csv.work", "ideas.jsonl", name}
     assert {file.name for file in tmp_path.iterdir()} == hidden
     theirs.unlink()
-    assert score(world, ideas, out, matches=matches)["resumed"] == N
+    assert score(world, ideas, out, matches=matches)["resumed"] == ALL
     assert len(runs.verify(out)) == 2
 
 
@@ -87,6 +72,10 @@ def test_a_folder_that_appeared_meanwhile_is_left_alone(
 
     with pytest.raises(UsageError, match="somebody else"):
         score(world, ideas, out, progress=progress)
+    assert out.is_dir() and not any(out.iterdir())
+    out.rmdir()
+    with pytest.raises(StorageError, match="could not write"):
+        score(world, ideas, out, overwrite=True, progress=progress)
     assert out.is_dir() and not any(out.iterdir())
 
 
@@ -136,6 +125,22 @@ def test_matches_are_checked_wherever_they_lie(world: World, ideas: Path, tmp_pa
         runs.verify(moved / "a/s.parquet")
 
 
+def test_a_copy_or_a_renamed_table_is_checked_itself(
+    world: World, ideas: Path, tmp_path: Path
+) -> None:
+    out, copy, renamed = (tmp_path / f"{name}.parquet" for name in "abc")
+    score(world, ideas, out, matches=tmp_path / "m.parquet")
+    shutil.copy(out, copy)
+    shutil.copy(manifest_beside(out), manifest_beside(copy))
+    assert runs.verify(copy) == ["b.parquet", "m.parquet"]
+    flip(copy, 500)
+    with pytest.raises(ArtefactError, match=r"b\.parquet is missing or was changed"):
+        runs.verify(copy)
+    out.rename(renamed)
+    manifest_beside(out).rename(manifest_beside(renamed))
+    assert runs.verify(renamed) == ["c.parquet", "m.parquet"]
+
+
 def test_older_manifests_name_what_lies_beside(world: World, ideas: Path, tmp_path: Path) -> None:
     out = tmp_path / "s.csv"
     manifest = score(world, ideas, out, matches=tmp_path / "m.csv")
@@ -149,7 +154,7 @@ def test_older_manifests_name_what_lies_beside(world: World, ideas: Path, tmp_pa
 def test_of_shards_the_matches_are_checked_too(world: World, ideas: Path, tmp_path: Path) -> None:
     out, matches = tmp_path / "s", tmp_path / "elsewhere" / "m"
     score(world, ideas, out, matches=matches)
-    assert len(runs.verify(out)) == len(runs.verify(matches)) == 3
+    assert len(runs.verify(out)) == len(runs.verify(matches)) == 4
     whole = (matches / "part-0000001.parquet").read_bytes()
     (matches / "part-0000001.parquet").write_bytes(whole[:-1] + b"x")
     with pytest.raises(ArtefactError, match="part-0000001"):
@@ -166,7 +171,7 @@ def test_scores_name_the_matches_of_a_killed_process(
     first = score(world, ideas, out, matches=matches)
     out.rename(tmp_path / "gone")  # a kill between the two leaves the matches alone
     again = score(world, ideas, out, matches=matches)
-    assert again["files"] == first["files"] and again["files"]["matches"]["shards"] == 3
+    assert again["files"] == first["files"] and again["files"]["matches"]["shards"] == 4
 
 
 def test_a_manifest_speaks_for_its_own_table_only(
@@ -177,7 +182,7 @@ def test_a_manifest_speaks_for_its_own_table_only(
     score(world, ideas, out, limit=9)
     older = out.read_bytes()
     score(world, ideas, out, overwrite=True)
-    assert runs.describe(out)["counts"]["ideas"] == N
+    assert runs.describe(out)["counts"]["ideas"] == ALL
     out.write_bytes(older)
     with pytest.raises(ArtefactError, match="its manifest says"):
         runs.describe(out)
@@ -188,9 +193,9 @@ def test_a_manifest_speaks_for_its_own_table_only(
 
 def test_where_ideas_were_scanned_adds_up(world: World, ideas: Path, tmp_path: Path) -> None:
     with pytest.raises(Stopped):
-        score(world, ideas, tmp_path / "s.csv", progress=stop)
+        score(world, ideas, tmp_path / "s.csv", progress=stop_after(20))
     summary = score(world, ideas, tmp_path / "s.csv")
-    assert summary["resumed"] == 24 and summary["scanned"] == {"cpu": N}
+    assert summary["resumed"] == 3 * BATCH and summary["scanned"] == {"cpu": N - 1}
     sampled = score(world, ideas, tmp_path / "i.csv", "index")
     assert sampled["scanned"] == {"cpu": sampled["index_quality"]["n_sampled"]}
 
@@ -214,12 +219,10 @@ def test_dates_of_all_parts_are_read_on_one_day(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of the far future is none, and which these are depends on the day."""
-    records = made_up_ideas(N)
-    for record in records:
-        record["knowledge_date"] = (date.today() + timedelta(405)).isoformat()
-    ideas = write_ideas(tmp_path, records)
+    day = (date.today() + timedelta(405)).isoformat()
+    ideas = write_ideas(tmp_path / "ideas.jsonl", knowledge_date=day)
     with pytest.raises(Stopped):
-        score(world, ideas, tmp_path / "s.csv", progress=stop)
+        score(world, ideas, tmp_path / "s.csv", progress=stop_after(20))
 
     class Later(date):
         @classmethod
@@ -228,4 +231,4 @@ def test_dates_of_all_parts_are_read_on_one_day(
 
     monkeypatch.setattr(tally, "date", Later)
     summary = score(world, ideas, tmp_path / "s.csv")
-    assert summary["resumed"] and summary["counts"]["knowledge_date_not_understood"] == N
+    assert summary["resumed"] and summary["counts"]["knowledge_date_not_understood"] == N - 1

@@ -1,13 +1,25 @@
 """What is counted over a run: part by part, from a journal or at once, always the same."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hindsight_fast import Scorer
 from hindsight_fast.ideas import Idea, ideas_frame
-from hindsight_fast.tally import Counted, Sample, Tally, sample_places
+from hindsight_fast.storage._manifests import MANIFEST_LIMIT
+from hindsight_fast.tally import (
+    MOST_SYSTEMS,
+    OTHERS,
+    Counted,
+    Sample,
+    SystemTally,
+    Tally,
+    sample_places,
+)
 from scoring_world import World, made_up_ideas, make_world
 
 
@@ -38,6 +50,27 @@ def test_what_a_journal_holds_counts_as_the_ideas_themselves(world: World) -> No
         assert means[0] == pytest.approx(means[1], rel=1e-14)
         assert one == other
     assert at_once.facts()["counts"] == direct.facts()["counts"]
+
+
+def test_a_manifest_has_room_for_any_number_of_systems(world: World) -> None:
+    one = asdict(SystemTally(n=1, n_scored=1, sum_score=0.5, shapes={"one text": 1}))
+    names = [f"{i} {'é' * 300}" for i in range(40_000)]
+
+    def systems(*parts: Sequence[str | None]) -> list[dict[str, Any]]:
+        counted = tally(world)
+        for part in parts:
+            listed = [(name, one) for name in part]
+            facts: dict[str, Any] = {"counts": {}, "statuses": {}, "systems": listed}
+            counted.take(Counted({**facts, "sampled": []}, np.zeros((0, 0), np.float32)))
+        return list(counted.facts()["systems"])
+
+    found = systems(names[:1500], names)
+    assert [system["n"] for system in found] == [2] * MOST_SYSTEMS + [41_500 - 2 * MOST_SYSTEMS]
+    assert found[-1]["system"] == OTHERS
+    assert len(json.dumps(found, indent=1)) < MANIFEST_LIMIT / 4
+    found = systems([None, OTHERS], names)  # one that has that very name
+    assert len(found) == MOST_SYSTEMS and found[0]["system"] is None
+    assert found[1]["system"] == OTHERS and found[1]["n"] == 1 + 40_000 - (MOST_SYSTEMS - 2)
 
 
 def test_a_sample_depends_on_places_alone() -> None:

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hindsight_fast.candidates import TARGET
+from hindsight_fast.candidates import TARGET, index_quality
 from hindsight_fast.config import versions
 from hindsight_fast.errors import DataError
-from hindsight_fast.ideas import count_ideas
+from hindsight_fast.ideas import count_ideas, read_ideas
 from hindsight_fast.runs._identity import identity, mark_of
 from hindsight_fast.runs._manifest import hashed
 from hindsight_fast.runs._scoring import Ideas, Progress, score_parts
@@ -20,7 +20,7 @@ from hindsight_fast.runs._tables import SHARD, publish_tables, repeated_ids
 from hindsight_fast.runs._targets import check_targets, done_already, state_of, states
 from hindsight_fast.scoring import Scorer
 from hindsight_fast.storage import Parts, storage_errors, working_parts
-from hindsight_fast.summaries import index_quality, notes
+from hindsight_fast.summaries import notes
 from hindsight_fast.tally import Tally
 
 BATCH = 2048
@@ -53,7 +53,8 @@ def score_file(
         Any file that `ideas.read_ideas` reads.
     out, matches
         The score table, and the long one of the K nearest papers; .parquet, .csv or .jsonl.
-        Without an ending they are folders of parquet files of 65,536 ideas each.
+        Without an ending they are folders of parquet files of 65,536 ideas each (more where there
+        are over 10^9).
     limit
         Score the first so many ideas.
     strict
@@ -102,14 +103,17 @@ def score_file(
         there = None if overwrite else states(targets)
         if (done := done_already(targets, mark, made_from, overwrite=overwrite)) is not None:
             parts.keep = parts.keep and not parts.is_of(made_from)
+            if strict and "unreadable" in done["counts"]["by_status"]:
+                _tell_the_first_bad(ideas, limit)
             return {**done, "already_done": True}
-        parts.begin(made_from, discard=overwrite)
+        parts.begin(made_from, discard=overwrite, settles=True)
         facts: dict[str, Any] = {"fingerprint": mark, "made_from": made_from}
         facts["resumed"] = sum(one["counts"]["ideas"] for one in parts.whole.values())
         try:
             with spent.on("read"):
                 n = count_ideas(ideas, limit)
-            settled = _settled(parts, scorer, spent, ideas, n, recall)
+            source = Ideas(ideas, n, BATCH, limit, strict, unchanged)
+            settled = _settled(parts, scorer, spent, source, recall)
             settled.tell(tell)
             if settled.exact:
                 scorer.search = "exact"
@@ -117,7 +121,6 @@ def score_file(
                 scorer.candidates = settled.choice
             if facts["resumed"]:
                 progress(facts["resumed"], n)
-            source = Ideas(ideas, n, BATCH, limit, strict, unchanged)
             tally = score_parts(scorer, source, parts, settled, spent, progress, targets)
             facts |= tally.facts() | _conditions(scorer, settled, tally)
             facts |= _quality(scorer, parts, tally, spent)
@@ -136,15 +139,22 @@ def score_file(
     return {**manifest, "already_done": False}
 
 
+def _tell_the_first_bad(ideas: Path, limit: int | None) -> None:
+    """Read the ideas strictly, which raises there."""
+    for _ in read_ideas(ideas, limit=limit, strict=True):
+        pass
+
+
 def _settled(
-    parts: Parts, scorer: Scorer, spent: Spent, ideas: Path, n: int, recall: float | None
+    parts: Parts, scorer: Scorer, spent: Spent, ideas: Ideas, recall: float | None
 ) -> Settled:
     """As an earlier process found it, or else now."""
     if parts.settled:
         spent.take(parts.settled["spent"])
         return Settled.from_facts(parts.settled)
     with spent.on("samples"):
-        settled = settle(scorer, ideas, n, recall)
+        settled = settle(scorer, ideas.path, ideas.n, recall)
+    ideas.unchanged()
     parts.settle({**settled.facts(), "spent": spent.news()})
     return settled
 

@@ -11,14 +11,21 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hindsight_fast.errors import StorageError
-from hindsight_fast.runs._manifest import hashed, manifest_path, place_of, rendered
+from hindsight_fast.runs._manifest import hashed, manifest_beside, place_of, rendered
 from hindsight_fast.runs._spent import Spent
 from hindsight_fast.runs._targets import KINDS, State, Targets, in_shards, refuse_changed
-from hindsight_fast.storage import Parts, existing, publish, publish_file, storage_errors
+from hindsight_fast.storage import (
+    MAX_FILES,
+    Parts,
+    existing,
+    publish,
+    publish_file,
+    storage_errors,
+)
 from hindsight_fast.tables import MATCH_SCHEMA, SCORE_SCHEMA
 
 SHARD: Final = 65_536
-"""Ideas of a shard."""
+"""Ideas of a shard, or more where a manifest couldn't name all shards."""
 
 _AT_ONCE: Final = 1 << 22
 """Hashes of ids that are looked at together."""
@@ -53,10 +60,11 @@ def read_array(path: Path) -> NDArray[np.float32]:
 
 
 def repeated_ids(parts: Parts, n_ideas: int) -> int:
-    """How many ideas have the id of an earlier one, but for one in 10^12 whose hashes are equal.
+    """How many ideas have the id of an earlier one.
 
-    Where there are more than fit, only those ids are looked at whose hashes have the same rest,
-    one rest after the other: memory is bounded whatever the number of ideas.
+    Of n ideas about a share of n / 2^65 is counted too, whose hash is another id's. Where there are
+    more than fit, only those ids are looked at whose hashes have the same rest, one rest after the
+    other: memory is bounded whatever the number of ideas.
     """
     files, n_unique = parts.files("scores"), 0
     n_rounds = max(1, -(-n_ideas // _AT_ONCE))
@@ -64,8 +72,7 @@ def repeated_ids(parts: Parts, n_ideas: int) -> int:
         hashes = _scan(files, "scores").select(mark=pl.col("idea_id").hash())
         if n_rounds > 1:
             hashes = hashes.filter(pl.col("mark") % n_rounds == rest)
-        found = np.sort(hashes.collect(engine="streaming")["mark"].to_numpy())
-        n_unique += int((found[1:] != found[:-1]).sum()) + bool(len(found))
+        n_unique += hashes.unique().collect(engine="streaming").height
     return n_ideas - n_unique
 
 
@@ -88,7 +95,7 @@ def publish_tables(
     finish
         Gives the manifest for the facts about the files, once they are written.
     in_shard
-        Parts of a shard.
+        Parts of a shard, or more where a manifest couldn't name all shards.
     before
         What was found where the tables go: all else is left there. None: whatever is there is
         replaced.
@@ -115,7 +122,7 @@ def publish_tables(
                 _write(parts.files(name), name, target.suffix, path)
                 files[name] = {**place_of(target, targets["scores"]), **hashed(path)}
         manifest = finish(files)
-        beside = manifest_path(targets["scores"])
+        beside = manifest_beside(targets["scores"])
         if before is not None:
             refuse_changed(before)
         with publish_file(beside) as path, storage_errors(f"write {beside}"):
@@ -145,7 +152,8 @@ def _publish_shards(
             continue
         with publish(target, KINDS[name], mark, overwrite=overwrite) as staging:
             pieces = parts.files(name)
-            shards = [pieces[i : i + in_shard] for i in range(0, len(pieces), in_shard)] or [[]]
+            step = max(in_shard, -(-len(pieces) // MAX_FILES))
+            shards = [pieces[i : i + step] for i in range(0, len(pieces), step)] or [[]]
             for number, shard in enumerate(shards):
                 path = staging.folder / f"part-{number:07d}.parquet"
                 with spent.on("write"):

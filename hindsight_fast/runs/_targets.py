@@ -1,12 +1,14 @@
 """Where the tables of a run go: a file each, or a folder of shards each."""
 
+import errno
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from hindsight_fast.errors import UsageError
-from hindsight_fast.runs._manifest import hashed, manifest_path, read_manifest
-from hindsight_fast.storage import existing, other_than
+from hindsight_fast.runs._manifest import hashed, manifest_beside, read_manifest
+from hindsight_fast.storage import existing, other_than, refuse_inside, storage_errors
 
 KINDS: Final = {"scores": "scores", "matches": "matches"}
 """Kinds of artefact of tables that are folders."""
@@ -26,10 +28,12 @@ def check_targets(ideas: Path, out: Path, matches: Path | None) -> dict[str, Pat
     Raises
     ------
     UsageError
-        An ending that no writer knows, a folder of something else, the ideas themselves, or one
-        file for both.
+        An ending that no writer knows, a folder of something else, the ideas themselves, one file
+        for both, or a place inside an artefact or inside each other.
     ArtefactError
         A folder of this kind is there and its manifest can't be read.
+    StorageError
+        No folder can be there, or this user has no right to write there.
     """
     targets = {"scores": out} | ({} if matches is None else {"matches": matches})
     for what, target in targets.items():
@@ -43,13 +47,30 @@ def check_targets(ideas: Path, out: Path, matches: Path | None) -> dict[str, Pat
             )
         elif target.is_dir():
             raise UsageError(f"{target} is a folder; a file was expected for the {what}")
-    if len({target.resolve() for target in targets.values()}) < len(targets):
+    places = {Path(os.path.realpath(target)) for target in targets.values()}
+    if len(places) < len(targets):
         raise UsageError("--out and --matches name the same file")
+    if any(place in other.parents for place in places for other in places):
+        raise UsageError("--out and --matches must lie apart, not one inside the other")
     if len({in_shards(target) for target in targets.values()}) > 1:
         raise UsageError(
             "--out and --matches must both be files, or both folders (names without an ending)"
         )
+    for target in targets.values():
+        _refuse_unwritable(target)
     return targets
+
+
+def _refuse_unwritable(target: Path) -> None:
+    """Say now what would else be told once all ideas are scored."""
+    with storage_errors(f"write {target}"):
+        place = Path(os.path.realpath(target))
+        refuse_inside(place, "file")
+        parent = next(one for one in place.parents if os.path.lexists(one))
+        if not parent.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(parent))
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(parent))
 
 
 def in_shards(target: Path) -> bool:
@@ -75,7 +96,7 @@ def done_already(
             for name, target in targets.items()
         ]
         return None if None in there or there[0] is None else there[0].body
-    beside = manifest_path(targets["scores"])
+    beside = manifest_beside(targets["scores"])
     found = [path for path in (*targets.values(), beside) if path.exists()]
     if not found:
         return None
@@ -106,7 +127,8 @@ def state_of(path: Path) -> tuple[int, int, int] | None:
 
 def states(targets: Targets) -> State:
     """What is where the tables and the manifest go."""
-    return {path: state_of(path) for path in (*targets.values(), manifest_path(targets["scores"]))}
+    beside = manifest_beside(targets["scores"])
+    return {path: state_of(path) for path in (*targets.values(), beside)}
 
 
 def refuse_changed(before: State) -> None:

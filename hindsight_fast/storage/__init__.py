@@ -20,6 +20,7 @@ from hindsight_fast.storage._arrays import ArrayWriter, create_array, map_array
 from hindsight_fast.storage._files import sample_hash, storage_errors
 from hindsight_fast.storage._kept import flushed_facts, is_whole
 from hindsight_fast.storage._manifests import (
+    MAX_FILES,
     FileFacts,
     Manifest,
     check_file,
@@ -41,6 +42,7 @@ from hindsight_fast.storage._publishing import (
     prepare,
     publish,
     publish_file,
+    refuse_inside,
     working_folder,
 )
 from hindsight_fast.storage._resuming import (
@@ -64,6 +66,7 @@ from hindsight_fast.storage._user import (
 )
 
 __all__ = [
+    "MAX_FILES",
     "ArrayWriter",
     "FileFacts",
     "Manifest",
@@ -99,6 +102,7 @@ __all__ = [
     "publish_resumable",
     "publish_stepwise",
     "read_manifest",
+    "refuse_inside",
     "refuse_running",
     "remove_artefact",
     "sample_hash",

@@ -22,7 +22,9 @@ from hindsight_fast.storage._files import (
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 MANIFEST_LIMIT = 8 << 20  # bytes; ours are a few kilobytes
-MAX_FILES = 1 << 14  # shards of a table of 10^9 ideas
+MAX_FILES = 1 << 14
+"""Files that a manifest may name, as the shards of a table of 10^9 ideas."""
+
 _ATTEMPTS = 20
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _HASH = re.compile(r"[0-9a-f]{64}")

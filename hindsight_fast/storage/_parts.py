@@ -62,7 +62,7 @@ class Parts:
             return True
         return False
 
-    def begin(self, made_from: Mapping[str, Any], *, discard: bool) -> None:
+    def begin(self, made_from: Mapping[str, Any], *, discard: bool, settles: bool = False) -> None:
         """Find the parts that are whole, or begin anew.
 
         Parameters
@@ -72,6 +72,8 @@ class Parts:
         discard
             Begin anew where the work that lies there was made from something else, or is damaged.
             Where no part of it was made, that happens in any case.
+        settles
+            Parts depend on what was settled before them: where that is lost, so are they.
 
         Raises
         ------
@@ -88,6 +90,9 @@ class Parts:
                 journal.unlink()  # first: without it nothing here counts
             if os.path.lexists(journal):
                 self._read()
+            if settles and not self.settled:
+                self.n_lost += len(self._lines)
+                self._lines, self.whole = {}, {}
             files = {self.path(n, i).name for i, line in self._lines.items() for n in line["files"]}
             clear(self.folder, keep={LOCK, JOURNAL, *files})
             with contextlib.closing(NewJournal(journal)) as new:
