@@ -35,7 +35,7 @@ Tell = Callable[[str], None]
 
 PAPERS: Final = 65_536  # of the scans: more than a processor's cache holds
 INDEXED: Final = 16_384
-IDEAS: Final = 256
+IDEAS: Final = 1024  # as many as a scan takes at a time; of fewer each costs more
 RECORDS: Final = 4_000
 _TEXTS: Final = 128
 _BYTES: Final = 128 << 20  # of the disk's trial

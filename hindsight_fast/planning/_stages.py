@@ -17,11 +17,10 @@ ALONG_AXES, PLAIN, INDEX = "exact scan along axes", "exact scan along all axes",
 BASE: Final = 100e6
 """Bytes that a process takes with all modules that it needs."""
 
-# How costs of one paper or idea grow with the number of papers, as exponents: from 16,384 papers to
-# one build of 400,000, by an earlier search. From 10,000 to 100,000 that search grew by 0.55, on a
-# busy machine. For the search that is there now, neither was measured yet (benchmarks/growth.py).
-INDEX_ADD_GROWTH: Final = 0.15
-INDEX_SEARCH_GROWTH: Final = 0.3
+# How costs of one paper or idea grow with the number of papers beyond those that were tried, as
+# exponents: benchmarks/growth.py, 10,000 to 1,000,000 papers (docs/one-machine.md).
+INDEX_ADD_GROWTH: Final = 0.2
+INDEX_SEARCH_GROWTH: Final = 0.25
 
 START: Final = 1.0
 """Seconds until a process has its modules."""
@@ -152,7 +151,7 @@ def _build(job: Job, speeds: Speeds) -> Stage:
     return Stage(
         "read and clean records",
         START + n / speeds.records_per_s + _written(kept, speeds),
-        private=BASE + min(8e3 * n, 8e8) + 150 * n,
+        private=BASE + min(8.5e3 * n, 1.2e9) + 100 * n,
         kept=kept,
         temporary=sizes.gathered(n, job.tokens),
         how="measured",
@@ -214,7 +213,8 @@ def _pool(job: Job, shape: Shape, speeds: Speeds) -> Iterator[Stage]:
             private=max(private, BASE + 20 * seen * d + 40 * n + 2 * kept),
             cached=sizes.vectors(n, d),
             kept=kept,
-            temporary=sizes.graph(n, speeds.index_axes, job.connectivity),
+            # the last part, and the graph again with the papers that weren't reached in it
+            temporary=2 * sizes.graph(n, speeds.index_axes, job.connectivity),
             how="measured on few papers, extrapolated",
         )
 
@@ -236,7 +236,7 @@ def _score(job: Job, shape: Shape, speeds: Speeds, threads: int) -> Iterator[Sta
     for way, seconds in ways.items():
         # A run with an index scans too, for a sample.
         axes = way != PLAIN and has_projection(job, shape, speeds)
-        private = model + threads * (55e6 if axes else 10e6) + _RUN * d * 4
+        private = model + threads * (55e6 if axes else 10e6) + _RUN * d * 4 + 25 * n
         cached = float(sizes.vectors(n, d))
         if way == ALONG_AXES:
             cached += sizes.projection(n, d, speeds.scan_axes)
