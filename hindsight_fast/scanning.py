@@ -121,7 +121,7 @@ class Scan:
             Of the encoder.
         """
         if self.device == "cpu":
-            return self._pool.scan_products
+            return self._pool.scan_products(self._k)
         dim = float(self._pool.vectors.shape[1])
         return dim if precision == "float32" else dim * _HALF_IS_FASTER
 
@@ -129,7 +129,7 @@ class Scan:
         self._count("cpu", len(vectors))
         pool = self._pool
         arrays = (vectors, pool.vectors, pool.impact)
-        if pool.projection is None:
+        if pool.projection is None or pool.scan_products(self._k) >= vectors.shape[1]:
             return scan(*arrays, self._k, threads=self._threads)
         return pruned_scan(*arrays, pool.projection, self._k, threads=self._threads)
 

@@ -14,6 +14,7 @@ from hindsight_fast.cli.facts import rows
 from hindsight_fast.errors import ArtefactError
 from hindsight_fast.pool import Pool, build_pool, describe, verify_artefact
 from hindsight_fast.projection import FILES, build_projection, open_projection
+from hindsight_fast.scanning import Scan
 from hindsight_fast.storage import create_array, open_folder, publish
 from hindsight_fast.store import Store
 from hindsight_kernels import exact, match, pruned_scan, scan
@@ -38,6 +39,20 @@ def test_scores_are_those_of_the_plain_scan(world: World, tmp_path: Path) -> Non
     found, right = (Scorer(pool, k=7).match_exactly(vectors) for pool in (world.pool, plain))
     for one, other in zip(found, right, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_for_many_neighbours_all_axes_are_cheaper(world: World) -> None:
+    """Each of the K has others near it, whose vectors must be looked at too."""
+    dim = world.pool.vectors.shape[1]
+    costs = [world.pool.scan_products(k) for k in (1, 5, 10, 400)]
+    assert costs == sorted(costs) and costs[0] < costs[1] < costs[-1] == dim
+    vectors = np.ascontiguousarray(world.pool.vectors[:40])
+    few, many = (Scan(world.pool, k, threads=1).nominate(vectors) for k in (5, 400))
+    arrays = (vectors, world.pool.vectors, world.pool.impact)
+    assert world.pool.projection is not None
+    along_axes = pruned_scan(*arrays, world.pool.projection, 5, threads=1)
+    np.testing.assert_array_equal(few, along_axes)
+    np.testing.assert_array_equal(many, scan(*arrays, 400, threads=1))
 
 
 def test_info_tells_of_it(world: World) -> None:
@@ -68,7 +83,7 @@ def test_vectors_put_in_the_place_of_others_are_scanned_along_all_axes(
         create_array(staging.folder / "vectors.npy", np.float32, moved.shape)[:] = moved
         staging.body |= dict(old.manifest.body)
     pool = Pool.open(tmp_path / "pool")
-    assert pool.projection is None and pool.scan_products == pool.vectors.shape[1]
+    assert pool.projection is None and pool.scan_products(5) == pool.vectors.shape[1]
     ideas = np.ascontiguousarray(pool.vectors[:40])
     right = exact(ideas, pool.vectors, pool.impact, 5, pool.theta, threads=1)
     np.testing.assert_array_equal(Scorer(pool, k=5).match_exactly(ideas).rows, right.rows)

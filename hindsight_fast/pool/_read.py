@@ -280,12 +280,13 @@ class Pool:
             raise ArtefactError(f"{self.path}: its rows are not those of its window")
         return vectors
 
-    @property
-    def scan_products(self) -> float:
-        """What an exact scan costs, about, in products per paper and idea."""
+    def scan_products(self, k: int) -> float:
+        """What an exact scan for the k nearest costs, about, in products per paper and idea."""
+        along_all = float(self.vectors.shape[1])
         if self.projection is None:
-            return float(self.vectors.shape[1])
-        return float(self.manifest.table("projection")["products"])
+            return along_all
+        facts = {"k": self.k} | self.manifest.table("projection")
+        return min(along_all, projection.cost(facts, k))
 
     def _projection(self, vectors: Vectors) -> Projected | None:
         """The projection, if it is of just these vectors: bounds of others may be wrong."""
