@@ -21,6 +21,9 @@ from hindsight_kernels import exact, match, pruned_scan, scan
 from scoring_world import E, T, World, made_up_ideas, make_world
 
 
+LIMITS = {"length": 1.0, "outside": 1.0, "inside": 1.0, "offset": 1.0, "slack": 1.0}
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     with pytest.MonkeyPatch.context() as patch:
@@ -157,6 +160,10 @@ def test_a_flipped_bit_is_found_by_verify(world: World, tmp_path: Path) -> None:
         {"n_axes": 16, "limits": dict.fromkeys(("length", "outside"), 1.0)},
         {"n_axes": 16, "limits": {"length": float("nan"), "outside": 1.0, "inside": 1.0}},
         {"n_axes": 16, "limits": [1.0] * 5},
+        {"n_axes": 16, "limits": LIMITS},
+        {"n_axes": 16, "limits": LIMITS, "products": float("nan")},
+        {"n_axes": 16, "limits": LIMITS, "products": -1.0},
+        {"n_axes": 16, "limits": LIMITS, "products": 20.0, "k": 0},
     ],
 )
 def test_facts_that_make_no_sense_are_refused(
