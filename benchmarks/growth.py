@@ -229,7 +229,7 @@ def opening(place: Path) -> Facts:
     }
 
 
-def scan_along_axes(place: Path) -> Facts:
+def scan_by_bytes(place: Path) -> Facts:
     return search(place, "exact", SCANNED)
 
 
@@ -281,7 +281,7 @@ STAGES: dict[str, Callable[[Path], Facts]] = {
     "pool": pool,
     "pool and index": indexed_pool,
     "opening": opening,
-    "scan along axes": scan_along_axes,
+    "scan by bytes": scan_by_bytes,
     "scan, plain": scan_plainly,
     "index search": search_index,
     **{f"score {count:,}": partial(ready, count=count) for count in READY},
@@ -363,8 +363,8 @@ FORETOLD = {
     "read and clean records": "build",
     "impact and axes of the pool": "pool",
     "index of the pool": "pool and index",
-    "search: exact scan along axes": "scan along axes",
-    "search: exact scan along all axes": "scan, plain",
+    "search: exact scan by bytes": "scan by bytes",
+    "search: exact scan in float32": "scan, plain",
     "search: index": "index search",
 }
 """Stages of `plan`, and what they are called here."""

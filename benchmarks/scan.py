@@ -55,7 +55,7 @@ def main() -> None:
     faiss: Any = import_module("faiss")  # untyped, and only here
 
     start = time.perf_counter()
-    from hindsight_fast.projection import build_projection, open_projection
+    from hindsight_fast.projection import build_projection, byte_products, open_projection
     from hindsight_kernels import Matches, exact, match, pruned_scan
 
     first_import = time.perf_counter() - start
@@ -74,7 +74,9 @@ def main() -> None:
     projecting = time.perf_counter() - start
 
     def pruned(ideas: NDArray[np.float32]) -> Matches:
-        candidates = pruned_scan(ideas, papers, impact, projected, k, threads=threads)
+        candidates = pruned_scan(
+            ideas, papers, impact, projected, k, threads=threads, multiply=byte_products()
+        )
         return match(ideas, papers, impact, candidates, k, 0.96, threads=threads)
 
     def plain(ideas: NDArray[np.float32]) -> Matches:
@@ -117,7 +119,9 @@ def main() -> None:
         name: median([their / our for our, their in zip(taken, theirs, strict=True)])
         for name, taken in zip(seconds, ours, strict=False)
     }
-    candidates = pruned_scan(sample, papers, impact, projected, k, threads=threads)
+    candidates = pruned_scan(
+        sample, papers, impact, projected, k, threads=threads, multiply=byte_products()
+    )
     result: dict[str, Any] = {
         "benchmark": "scan",
         "papers": len(papers),

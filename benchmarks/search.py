@@ -42,7 +42,7 @@ from hindsight_fast.candidates import Choice, choose
 from hindsight_fast.candidates import recall as recall_of
 from hindsight_fast.config import ScoreConfig
 from hindsight_fast.index import Index, IndexConfig, build_index
-from hindsight_fast.projection import build_projection, open_projection
+from hindsight_fast.projection import build_projection, byte_products, open_projection
 from hindsight_kernels import Matches, Projected, match, pruned_scan, scan
 
 EF = (64, 128, 256, 512, 1024, 2048)
@@ -75,7 +75,7 @@ class Ours:
         arrays = vectors, self._papers, self._impact
         if self._projected is None:
             return scan(*arrays, k, threads=threads)
-        return pruned_scan(*arrays, self._projected, k, threads=threads)
+        return pruned_scan(*arrays, self._projected, k, threads=threads, multiply=byte_products())
 
     def decide(self, vectors: F32, candidates: NDArray[np.int32]) -> Matches:
         """Like `Scorer.decide`."""

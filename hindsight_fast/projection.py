@@ -1,17 +1,20 @@
-"""What the exact scan looks at first: papers along the axes on which they differ most.
+"""Papers as bytes along axes, so that an exact scan multiplies few and small numbers.
 
 `hindsight_kernels.pruned_scan` finds the same papers along any axes; which and how many decide
-only how long it takes. Axes are principal components. Their number makes
+only how long it takes. Axes are the first principal components, turned at random among themselves:
+so all have about the same variance, and a byte says as much of each. Their number makes
 
-    (axes + 3) + RESCORING d (share of papers that are rescored)
+    PAIR + BYTE axes + RESCORING d (share of papers that are rescored)
 
-least, in products per paper and idea; the share is measured on a sample, some papers of which are
-taken for ideas.
+least, in products of float32 per paper and idea. The share is measured on a sample, some papers of
+which are taken for ideas: as the mean over a scan, which at first knows little of what is near.
 
-Files: scan-mean.npy (float32 (d,)), scan-axes.npy (float32 (d, a)), scan-coordinates.npy (float16
-(n, a)) and scan-bounds.npy (float32 (n, 3)); see `hindsight_kernels.Projected`.
+Files: scan-mean.npy (float32 (d,)), scan-axes.npy (float32 (d, a)), scan-codes.npy (uint8 (n, a))
+and scan-bounds.npy (float32 (n, 5)); see `hindsight_kernels.Projected`.
 """
 
+import warnings
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,25 +24,32 @@ from numpy.typing import NDArray
 from hindsight_fast.codes import Principal, principal
 from hindsight_fast.errors import ArtefactError
 from hindsight_fast.storage import create_array, map_array
-from hindsight_kernels import Limits, Projected, project
+from hindsight_kernels import Limits, Multiply, Projected, project
+from hindsight_models import IntegerProducts, ModelError
 
-MEAN: Final = "scan-mean.npy"
-AXES: Final = "scan-axes.npy"
-COORDINATES: Final = "scan-coordinates.npy"
-BOUNDS: Final = "scan-bounds.npy"
-FILES: Final = (MEAN, AXES, COORDINATES, BOUNDS)
+MEAN, AXES, CODES, BOUNDS = FILES = (
+    "scan-mean.npy",
+    "scan-axes.npy",
+    "scan-codes.npy",
+    "scan-bounds.npy",
+)
 
 FEWEST: Final = 20_000
 """Of fewer papers the plain scan takes no time worth saving."""
 
-RESCORING: Final = 250
-"""How many of a matrix product's products take as long as one of a paper that is rescored. Most of
-that is waiting for its vector, and others are rescored on the way. Chosen by time: for 1,000,000
-made-up papers 100 gives 112 axes and 2.4 s for 512 ideas, 250 gives 128 axes and 1.5 s."""
+PAIR, BYTE, RESCORING = 60.0, 0.25, 100.0
+"""In products of float32: what an idea and a paper take beside their bytes, a byte, and a paper
+that is rescored, per number of its vector (most of that is waiting for it). Two threads of a Xeon
+with AMX take 70 and 0.13; a processor without VNNI takes more for a byte."""
 
-_BOUNDS = 3  # products of an idea and paper beside those of axes
+_BOUNDS = 5
 _IDEAS = 64
-_STEP = 16
+_STEP = 32
+_PARTS = 3.0 ** -np.arange(6)  # of a scan's papers, where the share is measured
+_QUANTISED = 3.2 / 12**0.5  # error of a row of bytes, in lengths per step: the largest of some
+# hundred numbers is some 3.2 times their root mean square
+_LONGEST = 3.0  # of unit vectors, the mean's norm and their variance are at most 1 each
+_SEED = 20230601
 
 
 def build_projection(
@@ -73,73 +83,102 @@ def build_projection(
     rows = np.flatnonzero(eligible)
     if len(rows) < FEWEST:
         return None
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         found = principal(vectors, rows)
-    if not np.isfinite(found.mean).all() or not np.isfinite(found.variances).all():
-        raise ArtefactError("a vector is NaN or infinite: `hindsight-fast verify` says where")
-    n_axes, products = _number_of_axes(found, len(rows), k)
-    if n_axes is None:
+        longest = np.linalg.norm(found.mean) + found.variances.sum() / len(found.sample)
+    if not longest <= _LONGEST:
+        raise ArtefactError("a vector is no unit vector: `hindsight-fast verify` says where")
+    chosen = _axes(found, len(rows), k)
+    if chosen is None:
         return None
+    n_axes, rescoring = chosen
     n, d = vectors.shape
     mean = create_array(folder / MEAN, np.float32, (d,))
     axes = create_array(folder / AXES, np.float32, (d, n_axes))
-    mean[:], axes[:] = found.mean, found.components[:, :n_axes]
-    coordinates = create_array(folder / COORDINATES, np.float16, (n, n_axes))
-    bounds = create_array(folder / BOUNDS, np.float32, (n, 3))
+    mean[:], axes[:] = found.mean, turned(found.components[:, :n_axes])
+    codes = create_array(folder / CODES, np.uint8, (n, n_axes))
+    bounds = create_array(folder / BOUNDS, np.float32, (n, _BOUNDS))
     try:
-        limits = project(vectors, mean, axes, coordinates, bounds).limits
+        limits = project(vectors, mean, axes, codes, bounds).limits
     except ValueError as error:
         raise ArtefactError(f"{error}: `hindsight-fast verify` says where") from error
     kept = found.variances[:n_axes].sum() / found.variances.sum()
     return {
         "n_axes": n_axes,
         "variance": float(kept),
-        "products": products,
+        "products": PAIR + BYTE * n_axes + rescoring,
+        "rescoring": rescoring,
         "k": k,
         "limits": limits._asdict(),
     }
 
 
+def turned(axes: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Other axes of the same space: columns (d, a), turned at random among themselves."""
+    n_axes = axes.shape[1]
+    rng = np.random.default_rng(_SEED)
+    turn = np.linalg.qr(rng.standard_normal((n_axes, n_axes)))[0]
+    other: NDArray[np.float64] = axes.astype(np.float64) @ turn
+    return other
+
+
 def cost(facts: dict[str, Any], k: int) -> float:
     """What a scan for the k nearest costs, about, in products per paper and idea.
-
-    Of 100,000 made-up papers, a scan along axes took 0.6 times the plain scan's time for K = 20 and
-    1.2 times for 100; of 1,000,000 papers, 0.3 times for 20, 0.9 for 300 and 3.2 for 1,000.
 
     Parameters
     ----------
     facts
         By `build_projection`, for some other k perhaps: so many more papers are rescored.
     """
-    first = int(facts["n_axes"]) + _BOUNDS
-    return first + (float(facts["products"]) - first) * k / int(facts["k"])
+    more = k / int(facts["k"]) - 1
+    return float(facts["products"]) + more * float(facts["rescoring"])
 
 
-def _number_of_axes(found: Principal, n: int, k: int) -> tuple[int | None, float]:
-    """By how many axes a scan of n papers costs least, and what; None where all axes would."""
+def _axes(found: Principal, n: int, k: int) -> tuple[int, float] | None:
+    """By how many axes a scan of n papers costs least; None where the plain scan does.
+
+    Beside that, what of it is rescoring.
+    """
     rows = found.sample.astype(np.float64)
-    d = rows.shape[1]
+    m, d = rows.shape
     offset = rows @ found.mean
-    turned = rows @ found.components
-    ideas = turned[:: -(-len(turned) // _IDEAS)]
+    along_all = rows @ found.components
+    ideas = along_all[:: -(-m // _IDEAS)]
+    similarity = ideas @ along_all.T + offset
     # Each idea is one of the papers, and finds itself first.
-    nearest = 1 + max(1, round(k * len(rows) / n))
-    similarity = ideas @ turned.T + offset
-    least = np.partition(similarity, -nearest, axis=1)[:, -nearest]
-    outside, of_ideas = (np.einsum("ij,ij->i", some, some) for some in (turned, ideas))
-    along = np.zeros_like(similarity)
-    best: int | None = None
-    cost = float(d)
-    for stop in range(_STEP, d, _STEP):
-        some = slice(stop - _STEP, stop)
-        along += ideas[:, some] @ turned[:, some].T
-        outside = outside - np.einsum("ij,ij->i", turned[:, some], turned[:, some])
-        of_ideas = of_ideas - np.einsum("ij,ij->i", ideas[:, some], ideas[:, some])
-        rest = np.sqrt(np.maximum(of_ideas, 0)[:, None] * np.maximum(outside, 0))
-        rescored = float((along + rest + offset >= least[:, None]).mean())
-        if (this := stop + _BOUNDS + RESCORING * d * rescored) < cost:
-            best, cost = stop, this
-    return best, cost
+    places = np.minimum(1 + np.maximum(1, np.rint(k * m / (n * _PARTS))), m).astype(int)
+    ordered = np.sort(similarity, axis=1)
+    least = [ordered[:, -place, None] for place in places]
+    weights = _PARTS / _PARTS.sum()
+    of_all, of_ideas = (np.einsum("ij,ij->i", some, some) for some in (along_all, ideas))
+    along, inside, w = np.zeros_like(similarity), np.zeros(m), np.zeros(len(ideas))
+    best: tuple[int, float] | None = None
+    lowest = float(d)
+    for start in range(0, d, _STEP):
+        some = slice(start, min(start + _STEP, d))
+        along += ideas[:, some] @ along_all[:, some].T
+        inside += np.einsum("ij,ij->i", along_all[:, some], along_all[:, some])
+        w += np.einsum("ij,ij->i", ideas[:, some], ideas[:, some])
+        rounding, of_rounded = _QUANTISED / 127 * np.sqrt(inside), _QUANTISED / 64 * np.sqrt(w)
+        left_out = np.sqrt(np.maximum(of_all - inside, 0) + rounding**2)
+        of_left_out = np.sqrt(np.maximum(of_ideas - w, 0) + of_rounded**2)
+        bound = along + offset + np.outer(of_left_out, left_out)
+        bound += np.outer(np.sqrt(w), rounding) + np.outer(of_rounded, np.sqrt(inside))
+        shares = [float((bound >= one).mean()) for one in least]
+        rescoring = RESCORING * d * float(weights @ shares)
+        if (this := PAIR + BYTE * some.stop + rescoring) < lowest:
+            best, lowest = (some.stop, rescoring), this
+    return best
+
+
+@cache
+def byte_products() -> Multiply | None:
+    """Fast products of bytes for `pruned_scan`, or None, where it must do without."""
+    try:
+        return IntegerProducts()
+    except ModelError as error:
+        warnings.warn(f"the exact scan is slower than it could be: {error}", stacklevel=2)
+        return None
 
 
 def open_projection(folder: Path, facts: dict[str, Any], n: int, d: int) -> Projected:
@@ -154,14 +193,16 @@ def open_projection(folder: Path, facts: dict[str, Any], n: int, d: int) -> Proj
         n_axes, limits = int(facts["n_axes"]), Limits(**facts["limits"])
         if not (0 < n_axes <= d and all(isinstance(one, float) and one >= 0 for one in limits)):
             raise ValueError(f"{n_axes} axes, {limits}")
-        if not (0 <= float(facts["products"]) <= d and int(facts.get("k", 1)) >= 1):
-            raise ValueError(f"{facts['products']} products for K = {facts.get('k')}")
+        if not (0 <= float(facts["rescoring"]) <= float(facts["products"]) <= d):
+            raise ValueError(f"{facts['rescoring']} of {facts['products']} products")
+        if int(facts["k"]) < 1:
+            raise ValueError(f"K = {facts['k']}")
     except (KeyError, TypeError, ValueError) as error:
         raise ArtefactError(f"{folder}: no facts of a projection: {error}") from error
     return Projected(
         np.array(map_array(folder / MEAN, np.float32, (d,))),
         np.array(map_array(folder / AXES, np.float32, (d, n_axes))),
-        map_array(folder / COORDINATES, np.float16, (n, n_axes)),
-        map_array(folder / BOUNDS, np.float32, (n, 3)),
+        map_array(folder / CODES, np.uint8, (n, n_axes)),
+        map_array(folder / BOUNDS, np.float32, (n, _BOUNDS)),
         limits,
     )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hindsight_fast.errors import EncoderError
 from hindsight_fast.model_folders import translated
 from hindsight_fast.pool import Pool
+from hindsight_fast.projection import byte_products
 from hindsight_kernels import pruned_scan, scan
 from hindsight_models import OutOfMemoryError
 
@@ -131,7 +132,9 @@ class Scan:
         arrays = (vectors, pool.vectors, pool.impact)
         if pool.projection is None or pool.scan_products(self._k) >= vectors.shape[1]:
             return scan(*arrays, self._k, threads=self._threads)
-        return pruned_scan(*arrays, pool.projection, self._k, threads=self._threads)
+        return pruned_scan(
+            *arrays, pool.projection, self._k, threads=self._threads, multiply=byte_products()
+        )
 
     def _count(self, device: str, n_ideas: int) -> None:
         with self._counting:

@@ -73,6 +73,7 @@ def make_build(folder: Path, seed: int) -> Build:
         patch.setenv("HINDSIGHT_HOME", str(folder))
         patch.setattr(projection, "FEWEST", 20)
         patch.setattr(projection, "RESCORING", 1)
+        patch.setattr(projection, "PAIR", 1)
         pool = build_pool(
             store, folder / "pool", cutoff=T, until=E, k=5, theta=0.5, index=IndexConfig()
         )

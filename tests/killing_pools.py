@@ -23,7 +23,7 @@ from test_index_parts import contents
 
 def main(folder: Path, kills: int, reuse: bool) -> None:
     """Make pools, each killed a few times and then let end; print what is wrong with them."""
-    projection.FEWEST, projection.RESCORING = 20, 1  # type: ignore[misc]
+    projection.FEWEST, projection.RESCORING, projection.PAIR = 20, 1, 1  # type: ignore[misc]
     building.SMALLEST_PART = 200  # type: ignore[misc]
     older = folder / "older" if reuse else None
 

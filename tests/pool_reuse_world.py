@@ -31,6 +31,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What is made for many papers is made for few, in small steps; nobody's trust is touched."""
     monkeypatch.setattr(projection, "FEWEST", 20)
     monkeypatch.setattr(projection, "RESCORING", 1)
+    monkeypatch.setattr(projection, "PAIR", 1)
     monkeypatch.setattr(building, "SMALLEST_PART", 200)
     monkeypatch.setattr(building, "CHUNK", 64)
     monkeypatch.setenv("HINDSIGHT_HOME", str(tmp_path / "home"))

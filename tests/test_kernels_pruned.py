@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hindsight_kernels import Projected, match, project, pruned_scan, scan
+from hindsight_kernels import Multiply, Projected, match, project, pruned_scan, scan
+from hindsight_models import IntegerProducts
 from test_kernels_match import unit
 from test_kernels_scan import ODD, arrays, assert_same, everything
 
@@ -27,8 +28,8 @@ def projected(
         papers,
         mean.astype(np.float32),
         np.ascontiguousarray(axes, np.float32),
-        np.empty((n, n_axes), np.float16),
-        np.empty((n, 3), np.float32),
+        np.empty((n, n_axes), np.uint8),
+        np.empty((n, 5), np.float32),
     )
 
 
@@ -44,15 +45,18 @@ def projected(
     threads=st.integers(1, 4),
     apart=st.sampled_from([0.0, 0.0, 1e-3, 0.3]),
     odd=st.sampled_from(ODD),
+    multiply=st.sampled_from([None, IntegerProducts()]),
 )
 def test_all_that_count_are_nominated(
     seed: int, n: int, n_papers: int, d: int, part: float, k: int, block: int, threads: int,
-    apart: float, odd: str,
+    apart: float, odd: str, multiply: Multiply | None,
 ) -> None:  # fmt: skip
     queries, papers, impact = arrays(seed, n, n_papers, d, odd)
     rng = np.random.default_rng(seed)
     near = projected(papers, round(part * d), rng, apart=apart)
-    found = pruned_scan(queries, papers, impact, near, k, threads=threads, block=block)
+    found = pruned_scan(
+        queries, papers, impact, near, k, threads=threads, block=block, multiply=multiply
+    )
     assert_same(
         match(queries, papers, impact, found, k, 0.5, threads=1),
         everything(queries, papers, impact, k, 0.5),
@@ -101,7 +105,7 @@ def test_what_is_refused() -> None:
     assert "at least 1" in refused(k=0)
     assert "at least 1" in refused(threads=0)
     assert "projections" in refused(papers=papers[:9], impact=impact[:9])
-    assert "float16" in refused(projected=near._replace(coordinates=np.zeros((10, 4), np.float32)))
+    assert "uint8" in refused(projected=near._replace(codes=np.zeros((10, 4), np.float32)))
     assert "not near 1" in refused(queries=papers * np.float32(1e16))
     with pytest.raises(ValueError, match="not near 1"):
         projected(papers * np.float32(1e6), 4, rng)
@@ -115,8 +119,8 @@ def test_numbers_that_overflow_are_refused() -> None:
             papers,
             np.array([1e20], np.float32),
             np.empty((1, 0), np.float32),
-            np.empty((2, 0), np.float16),
-            np.empty((2, 3), np.float32),
+            np.empty((2, 0), np.uint8),
+            np.empty((2, 5), np.float32),
         )
     papers = unit(rng, 40, 8)
     near = projected(papers, 4, rng)

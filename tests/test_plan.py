@@ -92,7 +92,8 @@ def on_disk(folder: Path, pattern: str = "*") -> int:
 
 @pytest.mark.parametrize("n", [2_000, 8_000])
 def test_disk_is_foretold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
-    monkeypatch.setattr(projection, "RESCORING", 1)  # so few papers get axes as well
+    monkeypatch.setattr(projection, "RESCORING", 1)  # so few papers get bytes as well
+    monkeypatch.setattr(projection, "PAIR", 1)
     monkeypatch.setattr(projection, "FEWEST", 5_000)
     pool = made(tmp_path, n)
     store, facts = tmp_path / "store", pool.manifest.table("index")["facts"]
@@ -163,7 +164,7 @@ def test_what_takes_too_much_disk_is_refused(
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)  # pyright: ignore
     said = run(tmp_path, tmp_path, "plan --papers 1000000 --no-calibration --out no/such/place")
     assert said.returncode == StorageError.exit_code
-    assert "disk: need 4.1 GB, have 1.0 GB free" in said.stderr
+    assert "disk: need 3.9 GB, have 1.0 GB free" in said.stderr
     small = run(tmp_path, tmp_path, "plan --papers 1000 --no-calibration --json")
     assert small.returncode == 0 and json.loads(small.stdout)["fits"] is True
 
@@ -204,20 +205,20 @@ def test_files_that_memory_can_not_hold_slow_a_search(tmp_path: Path) -> None:
     (search,) = (stage for stage in tight.taken if stage.name.startswith("search"))
     share = 1 - (2e9 - search.private) / search.cached
     assert tight.slowed(search) == pytest.approx(4 * share * search.cached / 1e9)
-    assert any(line.startswith("search: exact scan along axes") for line in tight.warnings())
+    assert any(line.startswith("search: exact scan by bytes") for line in tight.warnings())
     assert tight.seconds > roomy.seconds
 
 
-def test_a_scan_along_axes_reads_only_vectors_that_it_rescores() -> None:
+def test_a_scan_by_bytes_reads_only_vectors_that_it_rescores() -> None:
     small = Machine(2 * 10**9, "this machine's", 10**15, "/somewhere", 2)
-    # 0.28 ms beyond coordinates, of which a paper takes 2.8 microseconds: 100 papers an idea
+    # 0.28 ms beyond bytes, of which a paper takes 1.12 microseconds: 250 papers an idea
     speeds = Speeds(scan_s=1.12e-8, rescore_s=2.8e-4, pruned_s=1e-9)
     plan = planned(small, speeds, index=False, ideas=10)
     (search,) = (stage for stage in plan.taken if stage.name.startswith("search"))
     share = 1 - (2e9 - search.private) / search.cached
-    coordinates = _sizes.projection(1_000_000, 768, 128) / speeds.read_bps
-    single = 10 * 100 / speeds.reads_per_s
-    assert plan.slowed(search) == pytest.approx(share * (coordinates + single))
+    codes = _sizes.projection(1_000_000, 768, 128) / speeds.read_bps
+    single = 10 * 250 / speeds.reads_per_s
+    assert plan.slowed(search) == pytest.approx(share * (codes + single))
 
 
 def test_what_is_assumed_follows_the_vectors_dimension() -> None:
@@ -230,15 +231,15 @@ def test_what_is_assumed_follows_the_vectors_dimension() -> None:
 
 def test_an_index_where_the_exact_scan_would_be_noticed() -> None:
     names = [stage.name for stage in planned().taken]
-    assert "index of the pool" not in names and "search: exact scan along axes" in names
+    assert "index of the pool" not in names and "search: exact scan by bytes" in names
     fast = Speeds(tokens_per_s=1e6)
     names = [stage.name for stage in planned(speeds=fast).taken]
     assert "index of the pool" in names and "search: index" in names
     names = [stage.name for stage in planned(speeds=fast, index=False).taken]
-    assert "index of the pool" not in names and "search: exact scan along axes" in names
+    assert "index of the pool" not in names and "search: exact scan by bytes" in names
     few = planned(papers=1_000, index=False)
     assert [s.name for s in few.taken if s.name.startswith("search")] == [
-        "search: exact scan along all axes"
+        "search: exact scan in float32"
     ]
 
 
@@ -252,9 +253,9 @@ def test_gpus_are_estimated() -> None:
     slow = planned(papers=10_000_000, index=False, speeds=Speeds(tokenised_per_s=1e3))
     assert slow.on(GPUS["a100"])[1] == pytest.approx(1e7 * 230 / 1e3)  # it waits for tokens
     assert a100["read and clean records"] == plan.stages[0].seconds
-    scan = a100["search: exact scan along axes"]
+    scan = a100["search: exact scan by bytes"]
     assert scan == pytest.approx(2 * 1e7 * 768 * 1e5 / (19.5e12 * UTILISATION))
-    assert t4["search: exact scan along axes"] is None  # 31 GB of papers
+    assert t4["search: exact scan by bytes"] is None  # 31 GB of papers
 
 
 def test_calls_to_language_models() -> None:

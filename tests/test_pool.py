@@ -374,7 +374,7 @@ def test_folders_are_described(tmp_path: Path, store: Store) -> None:
 
 FREE = {  # what is as good as what was there: a search less, another default, texts to print
     ("index", "null"),
-    ("projection", "null"),
+    ("scan", "null"),
     ("taken", "[]"),
     ("where", "[]"),
     ("topics", "[]"),

@@ -20,7 +20,6 @@ from hindsight_fast.store import Store
 from hindsight_kernels import exact, match, pruned_scan, scan
 from scoring_world import E, T, World, made_up_ideas, make_world
 
-
 LIMITS = {"length": 1.0, "outside": 1.0, "inside": 1.0, "offset": 1.0, "slack": 1.0}
 
 
@@ -28,7 +27,8 @@ LIMITS = {"length": 1.0, "outside": 1.0, "inside": 1.0, "offset": 1.0, "slack": 
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(projection, "FEWEST", 20)
-        patch.setattr(projection, "RESCORING", 1)  # or of so few papers all axes are needed
+        patch.setattr(projection, "RESCORING", 1)
+        patch.setattr(projection, "PAIR", 1)  # or of so few numbers the plain scan is cheaper
         return make_world(tmp_path_factory.mktemp("world"), n=400)
 
 
@@ -100,10 +100,11 @@ def test_overwriting_a_pool_of_an_older_version_makes_one(
     manifest = open_folder(path, "pool")
     with publish(path, "pool", "older", overwrite=True) as staging:
         shutil.copy(world.pool.path / "impact.npy", staging.folder)
-        staging.body |= {k: v for k, v in manifest.body.items() if k != "projection"}
+        staging.body |= {k: v for k, v in manifest.body.items() if k != "scan"}
         staging.fingerprint = manifest.fingerprint
     monkeypatch.setattr(projection, "FEWEST", 20)
     monkeypatch.setattr(projection, "RESCORING", 1)
+    monkeypatch.setattr(projection, "PAIR", 1)
 
     def made(overwrite: bool) -> Pool:
         return build_pool(world.store, path, cutoff=T, until=E, k=5, overwrite=overwrite)
@@ -144,10 +145,10 @@ def test_a_flipped_bit_is_found_by_verify(world: World, tmp_path: Path) -> None:
     path = tmp_path / "pool"
     shutil.copytree(world.pool.path, path)
     verify_artefact(path)
-    raw = bytearray((path / projection.COORDINATES).read_bytes())
+    raw = bytearray((path / projection.CODES).read_bytes())
     raw[-5] ^= 1
-    (path / projection.COORDINATES).write_bytes(raw)
-    with pytest.raises(ArtefactError, match=projection.COORDINATES):
+    (path / projection.CODES).write_bytes(raw)
+    with pytest.raises(ArtefactError, match=projection.CODES):
         verify_artefact(path)
 
 
@@ -161,9 +162,10 @@ def test_a_flipped_bit_is_found_by_verify(world: World, tmp_path: Path) -> None:
         {"n_axes": 16, "limits": {"length": float("nan"), "outside": 1.0, "inside": 1.0}},
         {"n_axes": 16, "limits": [1.0] * 5},
         {"n_axes": 16, "limits": LIMITS},
-        {"n_axes": 16, "limits": LIMITS, "products": float("nan")},
-        {"n_axes": 16, "limits": LIMITS, "products": -1.0},
-        {"n_axes": 16, "limits": LIMITS, "products": 20.0, "k": 0},
+        {"n_axes": 16, "limits": LIMITS, "rescoring": 1.0, "products": float("nan"), "k": 5},
+        {"n_axes": 16, "limits": LIMITS, "rescoring": 1.0, "products": -1.0, "k": 5},
+        {"n_axes": 16, "limits": LIMITS, "rescoring": 1.0, "products": 20.0, "k": 0},
+        {"n_axes": 16, "limits": LIMITS, "rescoring": -1.0, "products": 20.0, "k": 5},
     ],
 )
 def test_facts_that_make_no_sense_are_refused(

@@ -27,6 +27,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(projection, "FEWEST", 20)
         patch.setattr(projection, "RESCORING", 1)
+        patch.setattr(projection, "PAIR", 1)
         return make_world(tmp_path_factory.mktemp("world"), n=400, index=True)
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from hindsight_fast.encoding import encode_texts
 from hindsight_fast.errors import UsageError
 from hindsight_fast.pool import Pool, damage
+from hindsight_fast.projection import byte_products
 from hindsight_fast.scoring import Scorer
 from hindsight_kernels import Projected, match, pruned_scan, scan
 
@@ -73,7 +74,9 @@ def nearest(
         if projection is None:
             candidates = scan(*arrays, more, threads=threads)
         else:
-            candidates = pruned_scan(*arrays, projection, more, threads=threads)
+            candidates = pruned_scan(
+                *arrays, projection, more, threads=threads, multiply=byte_products()
+            )
         if own is not None:
             candidates[candidates == own[some, None]] = -1
         found = match(*arrays, candidates, wanted, 0.0, threads=threads)

@@ -66,8 +66,8 @@ def _pool(facts: Facts) -> Rows:
     if facts.get("require_first_public"):
         yield "only", "papers dated by a first version"
     of_others = "" if facts["trusted"] else "; not used, since somebody else made it (see --trust)"
-    if facts.get("projection"):
-        yield "exact scan", f"along {facts['projection']['n_axes']} axes first{of_others}"
+    if facts.get("scan"):
+        yield "exact scan", f"along {facts['scan']['n_axes']} axes first{of_others}"
     index = facts.get("index")
     if index is None:
         yield "index", "none: every paper is looked at"

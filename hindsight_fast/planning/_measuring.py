@@ -3,7 +3,7 @@
 Vectors are made in the shape of SPECTER2's: a mean of norm 0.95, and around it clusters and noise
 along directions of falling variance. Products, scans, hashes, searches, the cache and counting
 tokens are called once before they are timed, and `build` makes a small store before. Not so the
-disk, coordinates along axes and adding to an index: they run once, with whatever must be loaded or
+disk, bytes for the scan and adding to an index: they run once, with whatever must be loaded or
 compiled on the way.
 """
 
@@ -25,6 +25,7 @@ from hindsight_fast.index import Index, IndexConfig, build_index
 from hindsight_fast.papers import gather
 from hindsight_fast.planning._job import Job, Shape
 from hindsight_fast.planning._speeds import Speeds, assumed, axes_of
+from hindsight_fast.projection import byte_products, turned
 from hindsight_fast.scoring import INDEX_CANDIDATES
 from hindsight_fast.storage import storage_errors
 from hindsight_fast.store import build_store
@@ -241,17 +242,18 @@ def _gflops() -> float:
 def _scans(made: MadeUp, k: int, threads: int) -> dict[str, float]:
     n, axes = len(made.papers), made.axes.shape[1]
     impact = np.ones(n, np.float32)
-    coordinates, bounds = np.empty((n, axes), np.float16), np.empty((n, 3), np.float32)
+    codes, bounds = np.empty((n, axes), np.uint8), np.empty((n, 5), np.float32)
     began = time.perf_counter()
-    projected = project(made.papers, made.mean, made.axes, coordinates, bounds)
+    projected = project(made.papers, made.mean, turned(made.axes).astype(np.float32), codes, bounds)
     projecting = time.perf_counter() - began
     arrays = (made.ideas, made.papers, impact)
     few = n // 4
-    fewer = Projected(made.mean, made.axes, coordinates[:few], bounds[:few], projected.limits)
+    fewer = Projected(made.mean, projected.axes, codes[:few], bounds[:few], projected.limits)
     of_few = (made.ideas, made.papers[:few], impact[:few])
+    multiply = byte_products()
     plain = _best(lambda: scan(*arrays, k, threads=threads))
-    pruned = _best(lambda: pruned_scan(*arrays, projected, k, threads=threads))
-    pruned_few = _best(lambda: pruned_scan(*of_few, fewer, k, threads=threads))
+    pruned = _best(lambda: pruned_scan(*arrays, projected, k, threads=threads, multiply=multiply))
+    pruned_few = _best(lambda: pruned_scan(*of_few, fewer, k, threads=threads, multiply=multiply))
     each = max(pruned - pruned_few, 0.2 * pruned) / (n - few)
     ideas = len(made.ideas)
     return {

@@ -29,8 +29,8 @@ def vectors(n: int, d: int) -> int:
 
 
 def projection(n: int, d: int, axes: int) -> int:
-    """float16 coordinates, three float32 bounds, the mean and the axes in float32."""
-    return n * (2 * axes + 12) + 4 * d * (axes + 1)
+    """A byte along each axis, five float32 bounds, the mean and the axes in float32."""
+    return n * (axes + 20) + 4 * d * (axes + 1)
 
 
 def graph(n: int, axes: int, connectivity: int) -> int:

@@ -20,11 +20,11 @@ class Speeds:
     tokenised_per_s : float
         Tokens made of texts, without encoding them: what a GPU can be fed with.
     project_s : float
-        Of a paper's coordinates along the axes of the exact scan.
+        Of a paper's bytes for the exact scan.
     scan_s, pruned_s : float
-        Of one idea and paper: the exact scan, plain and along axes.
+        Of one idea and paper: the exact scan, in float32 and by bytes.
     rescore_s : float
-        What an idea takes more along axes, however many papers there are.
+        What an idea takes more by bytes, however many papers there are.
     index_n : int
         Papers of the index that the next two were measured on.
     index_add_s, index_search_s : float

@@ -8,10 +8,10 @@ from typing import Final
 from hindsight_fast.planning import _sizes as sizes
 from hindsight_fast.planning._job import Job, Shape
 from hindsight_fast.planning._speeds import Speeds
-from hindsight_fast.projection import FEWEST, RESCORING
+from hindsight_fast.projection import BYTE, FEWEST, PAIR, RESCORING
 from hindsight_fast.scoring import AUTO_EXACT_SHARE, INDEX_CANDIDATES
 
-ALONG_AXES, PLAIN, INDEX = "exact scan along axes", "exact scan along all axes", "index"
+BYTES, PLAIN, INDEX = "exact scan by bytes", "exact scan in float32", "index"
 """Ways of searching."""
 
 BASE: Final = 100e6
@@ -100,15 +100,15 @@ def encode_s(job: Job, shape: Shape, speeds: Speeds) -> tuple[float, str]:
 
 
 def has_projection(job: Job, shape: Shape, speeds: Speeds) -> bool:
-    """Whether a pool of this size gets coordinates along axes."""
-    return job.papers >= FEWEST and speeds.scan_axes + 3 < shape.dim
+    """Whether a pool of this size gets bytes along axes."""
+    return job.papers >= FEWEST and PAIR + BYTE * speeds.scan_axes < shape.dim
 
 
 def searches(job: Job, shape: Shape, speeds: Speeds) -> dict[str, float]:
     """Seconds of an idea by each way of searching."""
     found = {PLAIN: speeds.scan_s * job.papers}
     if has_projection(job, shape, speeds):
-        found = {ALONG_AXES: speeds.rescore_s + speeds.pruned_s * job.papers} | found
+        found = {BYTES: speeds.rescore_s + speeds.pruned_s * job.papers} | found
     larger = max(1.0, job.papers / speeds.index_n)
     return found | {INDEX: speeds.index_search_s * larger**INDEX_SEARCH_GROWTH}
 
@@ -238,7 +238,7 @@ def _score(job: Job, shape: Shape, speeds: Speeds, threads: int) -> Iterator[Sta
         axes = way != PLAIN and has_projection(job, shape, speeds)
         private = model + threads * (55e6 if axes else 10e6) + _RUN * d * 4 + 25 * n
         cached = float(sizes.vectors(n, d))
-        if way == ALONG_AXES:
+        if way == BYTES:
             cached += sizes.projection(n, d, speeds.scan_axes)
         if way == INDEX:
             cached += sizes.index(n, d, speeds.index_axes, job.connectivity)
@@ -263,16 +263,16 @@ def _score(job: Job, shape: Shape, speeds: Speeds, threads: int) -> Iterator[Sta
 
 
 def _rescored(job: Job, dim: int, speeds: Speeds) -> float:
-    """Papers whose vectors an idea needs along axes, from what it takes beyond the coordinates."""
-    along = speeds.scan_s * (speeds.scan_axes + 3) / dim
-    beyond = speeds.rescore_s + job.papers * max(0.0, speeds.pruned_s - along)
+    """Papers whose vectors an idea needs beside bytes, from what it takes beyond these."""
+    bytes_s = speeds.scan_s * (PAIR + BYTE * speeds.scan_axes) / dim
+    beyond = speeds.rescore_s + job.papers * max(0.0, speeds.pruned_s - bytes_s)
     return max(job.k, beyond / (RESCORING * speeds.scan_s))
 
 
 def slowed(stage: Stage, job: Job, dim: int, speeds: Speeds, room: float) -> float:
     """Seconds more where only so many bytes of the mapped files stay in memory.
 
-    A scan reads all papers again for each batch of ideas; along axes it reads coordinates, and
+    A scan reads all papers again for each batch of ideas; by bytes it reads these, and
     vectors singly as they are rescored, at most all of them.
     """
     lacking = max(0.0, 1 - max(room, 0) / stage.cached) if stage.cached else 0.0
@@ -281,7 +281,7 @@ def slowed(stage: Stage, job: Job, dim: int, speeds: Speeds, room: float) -> flo
     if stage.name.startswith("search"):
         batches = math.ceil(job.ideas / _BATCH)
         again = batches * stage.cached / speeds.read_bps
-        if stage.name == f"search: {ALONG_AXES}":
+        if stage.name == f"search: {BYTES}":
             vectors = batches * sizes.vectors(job.papers, dim) / speeds.read_bps
             single = job.ideas * _rescored(job, dim, speeds) / speeds.reads_per_s
             again -= max(0.0, vectors - single)

@@ -114,8 +114,8 @@ def build_pool(
     mark = settings.identity(store, vectors)
     if existing(out, KIND, mark, overwrite=overwrite) is not None:
         pool = Pool.open(out, store)
-        # Older versions made no projection, and what others made isn't used.
-        is_current = "projection" in pool.manifest.body and not pool.set_aside
+        # Older versions made no such projection, and what others made isn't used.
+        is_current = "scan" in pool.manifest.body and not pool.set_aside
         if (pool.k, pool.theta) == (defaults.k, defaults.theta) and (is_current or not overwrite):
             return pool
         if not overwrite:
@@ -194,7 +194,7 @@ def _derive(
     work.body |= {
         "k": settings.defaults.k,
         "theta": settings.defaults.theta,
-        "projection": along["made"],
+        "scan": along["made"],
         "index": None,
     }
     if settings.index is not None and eligible.any():

@@ -163,8 +163,8 @@ class Pool:
     @property
     def set_aside(self) -> list[str]:
         """What the pool holds and nobody uses, since somebody else made it: "index", ..."""
-        parts = ("index", "projection")
-        return [p for p in parts if not self.trusted and self.manifest.body.get(p) is not None]
+        parts, body = {"index": "index", "scan": "projection"}, self.manifest.body
+        return [p for key, p in parts.items() if not self.trusted and body.get(key) is not None]
 
     def make_index(
         self,
@@ -285,14 +285,13 @@ class Pool:
         along_all = float(self.vectors.shape[1])
         if self.projection is None:
             return along_all
-        facts = {"k": self.k} | self.manifest.table("projection")
-        return min(along_all, projection.cost(facts, k))
+        return min(along_all, projection.cost(self.manifest.table("scan"), k))
 
     def _projection(self, vectors: Vectors) -> Projected | None:
         """The projection, if it is of just these vectors: bounds of others may be wrong."""
-        if self.manifest.body.get("projection") is None:
+        if self.manifest.body.get("scan") is None:
             return None
-        facts = self.manifest.table("projection")
+        facts = self.manifest.table("scan")
         if "of" not in facts:
             raise ArtefactError(f"{self.path}: no facts of a projection; make the pool again")
         for name in projection.FILES:

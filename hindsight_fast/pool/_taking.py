@@ -90,7 +90,7 @@ def look_at(
     for name, facts in old.files.items():
         full_hash_once(path / name, facts)
     of_rows = (old.integer("offset"), old.integer("offset") + old.integer("n")) == rows
-    along, index = old.body.get("projection"), old.body.get("index")
+    along, index = old.body.get("scan"), old.body.get("index")
     if not (of_rows and along is not None and along.get("of") == vectors.content_hash):
         along = None
     found = _own_index.settings(old)
@@ -111,7 +111,7 @@ def look_at(
 def _check_named(old: Manifest) -> None:
     """Files that its manifest doesn't name are not checked, so nothing may rest on them."""
     needed = [IMPACT]
-    if old.body.get("projection") is not None:
+    if old.body.get("scan") is not None:
         needed += projection.FILES
     if old.body.get("index") is not None:
         from hindsight_fast.index import files_among

@@ -9,7 +9,8 @@ together) and `running` (batches on sessions); `engines` chooses among `session`
 `cuda` and `int8` beside it) and `openvino`. A model folder: `card`, `folder` (its files), `proof`
 (its vectors). From published files to one: `reading` (config, tensors, adapter, tokenizer),
 `weights`, `graph`, `twin` (the same computation in float64), `export`. From elsewhere: `fetching`.
-From vectors to those nearest to them, on a GPU: `nearest`, by `products`.
+From vectors to those nearest to them: on a GPU `nearest`, by `products`; `integers` multiplies
+bytes for a scan on the CPU.
 """
 
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from hindsight_models.export import Facts
     from hindsight_models.fetching.known import KNOWN, Hub, Recipe, by_hand
     from hindsight_models.fetching.making import Placed, export_to, get
+    from hindsight_models.integers import IntegerProducts
     from hindsight_models.nearest import Nearest, Nominated
     from hindsight_models.proof import Proof, verify
     from hindsight_models.reading.told import read_told
@@ -33,6 +35,7 @@ __all__ = [
     "Encoder",
     "Facts",
     "Hub",
+    "IntegerProducts",
     "ModelError",
     "Nearest",
     "Nominated",
@@ -66,6 +69,7 @@ _HOMES = {
     "Placed": "fetching.making",
     "export_to": "fetching.making",
     "get": "fetching.making",
+    "IntegerProducts": "integers",
     "Nearest": "nearest",
     "Nominated": "nearest",
     "Proof": "proof",
