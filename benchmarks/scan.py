@@ -1,11 +1,11 @@
-"""Exact search: ours (matrix product nominates, the similarity kernel decides), along few axes as
-pools have it and along all, and faiss's flat inner-product index, on the same vectors and the same
+"""Exact search: ours (matrix product nominates, the similarity kernel decides), by bytes ("pruned"),
+as pools have it, and in float32 ("plain"), and faiss's flat inner-product index, on the same vectors and the same
 number of threads.
 
     python -m benchmarks.scan [--papers 200000] [--json out.json]
 
-Speed is the median over interleaved repeats, warm-up apart; GFLOP/s are of the products along all
-axes, whoever computes them. Quality: of a sample of ideas, the
+Speed is the median over interleaved repeats, warm-up apart; GFLOP/s are of float32 products along
+all axes, whoever computes what. Quality: of a sample of ideas, the
 share whose K papers are those of a float64 product (similarity rounded to float32, ties to the
 lower row), papers and order.
 """
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measure import interleaved, machine, median, table, write_json
-from benchmarks.vectors import Vectors, shape_of
+from benchmarks.vectors import RANK, Vectors, shape_of
 
 
 def oracle(queries: NDArray[np.float32], papers: NDArray[np.float32], k: int) -> NDArray[np.int64]:
@@ -48,6 +48,7 @@ def main() -> None:
     parser.add_argument("--k", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--rank", type=int, default=RANK, help="directions that vectors vary along")
     parser.add_argument("--sample", type=int, default=512, help="ideas to check for quality")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
@@ -59,7 +60,7 @@ def main() -> None:
     from hindsight_kernels import Matches, exact, match, pruned_scan
 
     first_import = time.perf_counter() - start
-    made = Vectors(arguments.papers, arguments.ideas)
+    made = Vectors(arguments.papers, arguments.ideas, rank=arguments.rank)
     papers, ideas = made.papers, made.ideas
     impact = np.random.default_rng(1).random(len(papers), np.float32)
 
@@ -127,6 +128,7 @@ def main() -> None:
         "papers": len(papers),
         "ideas": len(ideas),
         "dim": papers.shape[1],
+        "rank": arguments.rank,
         "k": k,
         "threads": threads,
         "shape": asdict(shape_of(papers, ideas)),

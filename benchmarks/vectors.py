@@ -50,11 +50,12 @@ class Vectors:
         *,
         dim: int = DIM,
         seed: int = 20230601,
+        rank: int = RANK,
         out: NDArray[np.float32] | None = None,
     ):
         rng = np.random.default_rng(seed)
         self._mean = _common_mean(rng, dim)
-        self._basis = _directions(rng, dim)
+        self._basis = _directions(rng, dim, rank)
         n_clusters = max(8, round(n_papers * CLUSTERS_PER_PAPER))
         centres = self._low_rank(rng, n_clusters, SHARES["cluster"])
         self.papers = np.empty((n_papers, dim), np.float32) if out is None else out
@@ -91,9 +92,9 @@ def _common_mean(rng: np.random.Generator, dim: int) -> NDArray[np.float32]:
     return mean
 
 
-def _directions(rng: np.random.Generator, dim: int) -> NDArray[np.float32]:
-    """Orthogonal rows whose squared lengths fall like 1 / (rank + 4) and sum to 1."""
-    rank = min(RANK, dim)
+def _directions(rng: np.random.Generator, dim: int, rank: int) -> NDArray[np.float32]:
+    """Orthogonal rows whose squared lengths fall like 1 / (number + 4) and sum to 1."""
+    rank = min(rank, dim)
     basis: NDArray[np.float64] = np.linalg.qr(rng.standard_normal((dim, rank)))[0].T
     variance = 1 / np.arange(5, 5 + rank)
     basis *= np.sqrt(variance / variance.sum())[:, None]
