@@ -1,6 +1,6 @@
-"""Exact search: ours (matrix product nominates, the similarity kernel decides), by bytes ("pruned"),
-as pools have it, and in float32 ("plain"), and faiss's flat inner-product index, on the same vectors and the same
-number of threads.
+"""Exact search: ours (matrix product nominates, the similarity kernel decides), by bytes
+("pruned"), as pools have it, and in float32 ("plain"), and faiss's flat inner-product index, on the
+same vectors and the same number of threads.
 
     python -m benchmarks.scan [--papers 200000] [--json out.json]
 

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from hindsight_fast.costs import Cost, measure, total_error
+from hindsight_fast.papers import dates
 from hindsight_fast.scoring import Scorer
 from hindsight_fast.summaries import notes_on_published
 from hindsight_fast.tables import named_papers
@@ -83,6 +84,11 @@ def _sentences(scorer: Scorer, row: dict[str, Any], papers: pl.DataFrame) -> lis
         )
         best = papers.row(by_predicate=pl.col("id") == row["best_paper_id"], named=True)
         lines.append(f"It anticipated {_named(best)}, at similarity {best['similarity']:.4f}.")
+        if best["date_kind"] in dates.WEAK:
+            lines.append(
+                f"That paper is dated by its {best['date_kind']} alone: it may have been public "
+                f"before {scorer.pool.cutoff}, and then was not anticipated."
+            )
         lines.append(
             f"Its impact: {scorer.pool.impact_in_words(best['citations'], best['impact'])}."
         )

@@ -170,12 +170,16 @@ def find_idea(text_or_path: str, idea_id: str | None) -> pl.DataFrame:
     if idea_id is None and len(text_or_path.split()) > 1 and not _names_a_file(path):
         return ideas_frame([Idea(text=text_or_path)])
     seen = list[str]()
-    for frame in read_ideas(path):
-        seen += frame["idea_id"].head(3).to_list()
-        found = frame if idea_id is None else frame.filter(pl.col("idea_id") == idea_id)
-        if found.height:
-            return found.head(1)
-    raise DataError(f"{path} has no idea with id {idea_id!r}; it has {', '.join(seen[:5])} ...")
+    # "#2" is the name of a second idea that has none; a shell takes that for a comment.
+    for wanted in (idea_id,) if idea_id is None else (idea_id, f"#{idea_id}"):
+        for frame in read_ideas(path):
+            seen += frame["idea_id"].head(3).to_list()
+            found = frame if wanted is None else frame.filter(pl.col("idea_id") == wanted)
+            if found.height:
+                return found.head(1)
+    raise DataError(
+        f"{path} has no idea with id {idea_id!r}; it has {', '.join(dict.fromkeys(seen[:5]))} ..."
+    )
 
 
 def _names_a_file(path: Path) -> bool:

@@ -7,16 +7,18 @@ so all have about the same variance, and a byte says as much of each. Their numb
     PAIR + BYTE axes + RESCORING d (share of papers that are rescored)
 
 least, in products of float32 per paper and idea. The share is measured on a sample, some papers of
-which are taken for ideas: as the mean over a scan, which at first knows little of what is near.
+which are taken for ideas: as the mean over a scan, which at first knows little of what is near. It
+doesn't grow as K does, so it is measured for larger K too.
 
 Files: scan-mean.npy (float32 (d,)), scan-axes.npy (float32 (d, a)), scan-codes.npy (uint8 (n, a))
 and scan-bounds.npy (float32 (n, 5)); see `hindsight_kernels.Projected`.
 """
 
+import math
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +52,7 @@ _QUANTISED = 3.2 / 12**0.5  # error of a row of bytes, in lengths per step: the 
 # hundred numbers is some 3.2 times their root mean square
 _LONGEST = 3.0  # of unit vectors, the mean's norm and their variance are at most 1 each
 _SEED = 20230601
+_MORE = (1, 2, 4, 8, 16, 32, 64, 128)  # K, in the K that axes are chosen for
 
 
 def build_projection(
@@ -70,8 +73,8 @@ def build_projection(
     Returns
     -------
     dict or None
-        Facts for the manifest, among them what this scan costs in products per paper and idea;
-        None, and no files, where the plain scan does as well.
+        Facts for the manifest, among them what this scan costs (see `cost`); None, and no files,
+        where the plain scan does as well.
 
     Raises
     ------
@@ -91,7 +94,7 @@ def build_projection(
     chosen = _axes(found, len(rows), k)
     if chosen is None:
         return None
-    n_axes, rescoring = chosen
+    n_axes, rescoring = chosen.n_axes, chosen.rescoring
     n, d = vectors.shape
     mean = create_array(folder / MEAN, np.float32, (d,))
     axes = create_array(folder / AXES, np.float32, (d, n_axes))
@@ -106,7 +109,7 @@ def build_projection(
     return {
         "n_axes": n_axes,
         "variance": float(kept),
-        "products": PAIR + BYTE * n_axes + rescoring,
+        "products": PAIR + BYTE * n_axes,
         "rescoring": rescoring,
         "k": k,
         "limits": limits._asdict(),
@@ -130,30 +133,45 @@ def cost(facts: dict[str, Any], k: int) -> float:
     facts
         By `build_projection`, for some other k perhaps: so many more papers are rescored.
     """
-    more = k / int(facts["k"]) - 1
-    return float(facts["products"]) + more * float(facts["rescoring"])
+    rescoring = [float(one) for one in facts["rescoring"]]
+    known = [int(facts["k"]) * more for more in _MORE]
+    # Of no papers none is rescored; beyond the last as many more as there are more neighbours.
+    some = float(np.interp(k, [0.0, *known], [0.0, *rescoring]))
+    return float(facts["products"]) + some * max(1.0, k / known[-1])
 
 
-def _axes(found: Principal, n: int, k: int) -> tuple[int, float] | None:
-    """By how many axes a scan of n papers costs least; None where the plain scan does.
+class _Chosen(NamedTuple):
+    """A number of axes, and products for rescoring, for each of `_MORE`."""
 
-    Beside that, what of it is rescoring.
-    """
+    n_axes: int
+    rescoring: list[float]
+
+
+def _axes(found: Principal, n: int, k: int) -> _Chosen | None:
+    """By how many axes a scan of n papers costs least; None where the plain scan does."""
     rows = found.sample.astype(np.float64)
     m, d = rows.shape
     offset = rows @ found.mean
     along_all = rows @ found.components
     ideas = along_all[:: -(-m // _IDEAS)]
     similarity = ideas @ along_all.T + offset
-    # Each idea is one of the papers, and finds itself first.
-    places = np.minimum(1 + np.maximum(1, np.rint(k * m / (n * _PARTS))), m).astype(int)
     ordered = np.sort(similarity, axis=1)
-    least = [ordered[:, -place, None] for place in places]
-    weights = _PARTS / _PARTS.sum()
+
+    # A scan looks at the best of each of two parts when it saw 1,024 papers, and then 3 times more.
+    looks = 2 * (1 + math.log(max(n / 2048, 1), 3))
+
+    def rescored(bound: NDArray[np.float64], k: float) -> float:
+        """Products per paper, for this upper bound of each similarity."""
+        # Each idea is one of the papers, and finds itself first.
+        places = np.minimum(1 + np.maximum(1, np.rint(k * m / (n * _PARTS))), m).astype(int)
+        shares = [float((bound >= ordered[:, -place, None]).mean()) for place in places]
+        # At each look at the 2 k most promising half of them lie in the processor's cache.
+        return float(RESCORING * d * (_PARTS @ shares / _PARTS.sum() + k * looks / n))
+
     of_all, of_ideas = (np.einsum("ij,ij->i", some, some) for some in (along_all, ideas))
     along, inside, w = np.zeros_like(similarity), np.zeros(m), np.zeros(len(ideas))
-    best: tuple[int, float] | None = None
-    lowest = float(d)
+    chosen: _Chosen | None = None
+    lowest, best = float(d), similarity
     for start in range(0, d, _STEP):
         some = slice(start, min(start + _STEP, d))
         along += ideas[:, some] @ along_all[:, some].T
@@ -164,11 +182,12 @@ def _axes(found: Principal, n: int, k: int) -> tuple[int, float] | None:
         of_left_out = np.sqrt(np.maximum(of_ideas - w, 0) + of_rounded**2)
         bound = along + offset + np.outer(of_left_out, left_out)
         bound += np.outer(np.sqrt(w), rounding) + np.outer(of_rounded, np.sqrt(inside))
-        shares = [float((bound >= one).mean()) for one in least]
-        rescoring = RESCORING * d * float(weights @ shares)
-        if (this := PAIR + BYTE * some.stop + rescoring) < lowest:
-            best, lowest = (some.stop, rescoring), this
-    return best
+        if (this := PAIR + BYTE * some.stop + rescored(bound, k)) < lowest:
+            lowest, best = this, bound.copy()
+            chosen = _Chosen(some.stop, [])
+    if chosen is not None:
+        chosen.rescoring.extend(rescored(best, more * k) for more in _MORE)
+    return chosen
 
 
 @cache
@@ -193,10 +212,11 @@ def open_projection(folder: Path, facts: dict[str, Any], n: int, d: int) -> Proj
         n_axes, limits = int(facts["n_axes"]), Limits(**facts["limits"])
         if not (0 < n_axes <= d and all(isinstance(one, float) and one >= 0 for one in limits)):
             raise ValueError(f"{n_axes} axes, {limits}")
-        if not (0 <= float(facts["rescoring"]) <= float(facts["products"]) <= d):
-            raise ValueError(f"{facts['rescoring']} of {facts['products']} products")
-        if int(facts["k"]) < 1:
-            raise ValueError(f"K = {facts['k']}")
+        rescoring = [float(one) for one in facts["rescoring"]]
+        if not (len(rescoring) == len(_MORE) and 0 <= float(facts["products"]) < math.inf):
+            raise ValueError(f"{facts['products']} products, and {rescoring}")
+        if not all(0 <= one < math.inf for one in rescoring) or int(facts["k"]) < 1:
+            raise ValueError(f"{rescoring} for K = {facts['k']}")
     except (KeyError, TypeError, ValueError) as error:
         raise ArtefactError(f"{folder}: no facts of a projection: {error}") from error
     return Projected(

@@ -13,7 +13,8 @@ def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
     unscored = {s: n for s, n in counts["by_status"].items() if s not in ("ok", "empty_pool")}
     if unscored:
         listed = ", ".join(f"{n:,} {status.replace('_', ' ')}" for status, n in unscored.items())
-        lines.append(f"not scored, left out of means: {listed}")
+        why = "; --strict says what is wrong with the first" if "unreadable" in unscored else ""
+        lines.append(f"not scored, left out of means: {listed}{why}")
     if counts["by_status"].get("empty_pool"):
         lines.append("the pool has no papers, so every score is 0 (status empty_pool)")
     if informed := counts["knowledge_on_or_after_cutoff"]:
@@ -24,6 +25,12 @@ def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
         lines.append(
             f"{zero:,} ideas match papers and score 0 all the same: none of those papers has "
             "known citations or a top venue, so the match rate says more than the score"
+        )
+    if weak := sum(system["n_weakly_dated"] for system in facts["systems"]):
+        lines.append(
+            f"{weak:,} ideas have a best paper that is dated by its venue or its year alone: it "
+            f"may have been public before {cutoff} (best_date_kind; pool --require-first-public "
+            "leaves such papers out)"
         )
     cut = sum(system["n_truncated"] for system in facts["systems"])
     if cut > counts["scored"] / 5:
@@ -49,6 +56,12 @@ def notes(facts: dict[str, Any], cutoff: date) -> list[str]:
             f"the index was to find {choice['target']:g} of the nearest papers and on a sample "
             f"found {choice['recall']:.4f}, with the most candidates that are tried; "
             "--search exact misses none"
+        )
+    recall = facts["made_from"]["recall"]
+    if facts["search"] == "index" and facts["candidates"] is None and recall is not None:
+        lines.append(
+            f"how hard an index must be searched for a recall of {recall:g} is tried only where "
+            "ideas are many; here it was searched as the signature says"
         )
     if (close := counts["near_theta"]) and not facts["precision"]["costs"]:
         lines.append(

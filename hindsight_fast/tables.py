@@ -24,6 +24,7 @@ SCORE_SCHEMA: dict[str, pl.DataType] = {
     "best_citations": pl.Int64(),
     "best_venue": pl.String(),
     "best_date": pl.String(),  # as precise as it is known
+    "best_date_kind": pl.String(),  # first_public, or only a bound on that: venue, year
     "nearest_paper_id": pl.String(),
     "nearest_similarity": pl.Float32(),
     "margin": pl.Float32(),  # nearest similarity - theta
@@ -53,7 +54,7 @@ MATCH_SCHEMA: dict[str, pl.DataType] = {
 """Columns of the long table: the K nearest papers of each idea, best first."""
 
 _DATE_LENGTHS = {"year": 4, "month": 7, "day": 10}
-_NAMING = ("id", "title", "venue", "date", "date_precision", "citations")
+_NAMING = ("id", "title", "venue", "date", "date_precision", "date_kind", "citations")
 
 
 def written_dates(papers: pl.DataFrame) -> pl.Series:
@@ -93,6 +94,7 @@ def score_table(
             "best_citations": best["citations"],
             "best_venue": best["venue"],
             "best_date": best["date"],
+            "best_date_kind": best["date_kind"],
             "nearest_paper_id": nearest["id"],
             "nearest_similarity": similarity,
             "margin": similarity - np.float32(config.theta),

@@ -38,6 +38,7 @@ class SystemTally:
     n_scored: int = 0
     n_matched: int = 0
     n_matched_zero: int = 0
+    n_weakly_dated: int = 0
     n_truncated: int = 0
     sum_score: float = 0.0
     sum_tokens: int = 0
@@ -58,6 +59,7 @@ class SystemTally:
             "n_scored": scored,
             "n_matched": self.n_matched,
             "n_matched_zero": self.n_matched_zero,
+            "n_weakly_dated": self.n_weakly_dated,
             "mean_score": self.sum_score / scored if scored else None,
             "n_truncated": self.n_truncated,
             "mean_tokens": self.sum_tokens / scored if scored else None,
@@ -255,6 +257,7 @@ def _by_system(table: pl.DataFrame) -> list[tuple[str | None, dict[str, Any]]]:
         n_scored=is_scored.sum(),
         n_matched=pl.col("matched").sum(),
         n_matched_zero=zero.sum(),
+        n_weakly_dated=pl.col("best_date_kind").is_in(dates.WEAK).sum(),
         n_truncated=pl.col("truncated").filter(is_scored).sum(),
         sum_tokens=pl.col("n_tokens").filter(is_scored).cast(pl.Int64).sum(),
         sum_score=pl.col("score").drop_nulls(),

@@ -33,7 +33,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Generator[World]:
 
 
 def test_papers_stand_in_for_ideas(world: World, tmp_path: Path) -> None:
-    own = of_papers(world.pool, 100)  # a single paper is from before T
+    own = of_papers(
+        world.pool, earlier_papers(world.pool)[0], 100
+    )  # a single paper is from before T
     assert own.kind == "papers of the pool" and own.n == 60 and "each without itself" in own.words
     found = calibrate(Scorer(world.pool))
     assert found.kind == own.kind and all("empty" not in one.name for one in found.cosines.kinds)
@@ -50,7 +52,7 @@ def test_papers_from_before_stand_in_where_there_are_enough(world: World, tmp_pa
     cutoff = date(2023, 7, 26)
     pool = build_pool(store, tmp_path / "pool", cutoff=cutoff, until=world.pool.until)
     assert (pool.offset, pool.n) == (55, 85)
-    earlier = of_papers(pool, 7)
+    earlier = of_papers(pool, earlier_papers(pool)[0], 7)
     assert earlier.kind == "earlier papers" and earlier.n == 7
     assert "7 papers of the store that were public before 2023-07-26" in earlier.words
     assert "from 54" in earlier.words  # one is dated by a month that ends later
@@ -71,7 +73,9 @@ def test_papers_from_before_stand_in_where_there_are_enough(world: World, tmp_pa
     assert reached[-2] == reached[-1] and theta == pytest.approx(reached[-2], abs=1e-6)
     assert (reached.astype(np.float32) >= np.float32(theta)).sum() == 0
     few = build_pool(store, tmp_path / "few", cutoff=date(2023, 6, 20), until=world.pool.until)
-    assert of_papers(few, 7).kind == "papers of the pool"  # 19 are too few to stand in for 121
+    assert (
+        of_papers(few, earlier_papers(few)[0], 7).kind == "papers of the pool"
+    )  # 19 are too few to stand in for 121
 
 
 def test_earlier_papers_meet_the_conditions_of_the_pool(world: World, tmp_path: Path) -> None:
@@ -86,13 +90,16 @@ def test_earlier_papers_meet_the_conditions_of_the_pool(world: World, tmp_path: 
         pool = build_pool(
             store, tmp_path / name, cutoff=date(2023, 9, 9), until=world.pool.until, **options
         )
-        return [int(row) for row in earlier_papers(pool)]
+        rows, n_bare = earlier_papers(pool)
+        assert n_bare == 0
+        return [int(row) for row in rows]
 
     assert earlier("all") == list(range(100))
     assert earlier("public", require_first_public=True) == [i for i in range(100) if i % 5]
     where = Where(("citations >= 40",), ("b",))
     assert earlier("where", where=where) == list(range(41, 100, 2))
-    stand_ins = of_papers(Pool.open(tmp_path / "public"), 9)
+    public = Pool.open(tmp_path / "public")
+    stand_ins = of_papers(public, earlier_papers(public)[0], 9)
     assert "chosen as the pool's were" in stand_ins.words
 
 
@@ -107,6 +114,18 @@ def test_few_earlier_papers_are_no_ceiling(
     notes = " ".join({one.name: one for one in sections(found)}["chance"].notes)
     assert ("no ceiling" in notes) != are_enough
     assert ("on the high side" in notes) == ("no sign of foresight" in notes) == are_enough
+    assert "with vectors" not in notes
+
+
+def test_why_no_earlier_papers_were_looked_up(world: World, tmp_path: Path) -> None:
+    cutoff = date(2023, 7, 31)
+    store = build_store(table([paper(i) for i in range(150)]), tmp_path / "store")
+    embed_store(store, world.encoder, since=cutoff)
+    pool = build_pool(store, tmp_path / "pool", cutoff=cutoff, until=world.pool.until)
+    found = calibrate(Scorer(pool, world.encoder), made())
+    assert (found.n_earlier, found.n_earlier_bare) == (0, pool.offset)
+    notes = " ".join({one.name: one for one in sections(found)}["chance"].notes)
+    assert f"0 with vectors ({pool.offset} more have none" in notes and "without --since" in notes
 
 
 def test_a_draw_of_ideas_is_fair_and_the_same_again(world: World) -> None:

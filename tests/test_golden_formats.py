@@ -34,14 +34,15 @@ def test_a_store() -> None:
     assert store.citations.tolist() == [5, 10, -1, 40, 99, 5]
     assert store.window(dt.date(2023, 6, 1), dt.date(2023, 6, 3)) == (1, 4)
     assert store.lookup(np.array([2, 5, 1])).rows() == [
-        ("p0001", "Ünïcode ∑ título", "NeurIPS", dt.date(2023, 6, 2), "day", None, None),
-        ("p0005", "Paper 5 on learn data the data", None, None, None, 5, None),
+        ("p0001", "Ünïcode ∑ título", "NeurIPS", dt.date(2023, 6, 2), "day", None, None, None),
+        ("p0005", "Paper 5 on learn data the data", None, None, None, None, 5, None),
         (
             "p0000",
             "Paper 0 on we learn graph a",
             None,
             dt.date(2023, 6, 1),
             "day",
+            None,  # older stores don't tell what a date says
             10,
             "https://example.org/0",
         ),

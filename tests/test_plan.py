@@ -141,7 +141,7 @@ def no_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_five_million_papers_in_words(tmp_path: Path) -> None:
     said = run(tmp_path, tmp_path, "plan --papers 5000000 --connectivity 16 --no-calibration")
-    assert "vectors: 3,072 bytes a paper, 1.54e+10 in all" in said.stdout
+    assert "vectors: 3,072 bytes a paper, 15.4 GB in all" in said.stdout
     assert f"index: {_sizes.index(5_000_000, 768, 128, 16) / 5e6:,.0f} bytes" in said.stdout
     assert "limit)" in said.stdout and "nothing was measured" in said.stdout
 

@@ -162,10 +162,13 @@ def test_a_flipped_bit_is_found_by_verify(world: World, tmp_path: Path) -> None:
         {"n_axes": 16, "limits": {"length": float("nan"), "outside": 1.0, "inside": 1.0}},
         {"n_axes": 16, "limits": [1.0] * 5},
         {"n_axes": 16, "limits": LIMITS},
-        {"n_axes": 16, "limits": LIMITS, "rescoring": 1.0, "products": float("nan"), "k": 5},
-        {"n_axes": 16, "limits": LIMITS, "rescoring": 1.0, "products": -1.0, "k": 5},
-        {"n_axes": 16, "limits": LIMITS, "rescoring": 1.0, "products": 20.0, "k": 0},
-        {"n_axes": 16, "limits": LIMITS, "rescoring": -1.0, "products": 20.0, "k": 5},
+        {"n_axes": 16, "limits": LIMITS, "rescoring": [1.0] * 8, "products": float("nan"), "k": 5},
+        {"n_axes": 16, "limits": LIMITS, "rescoring": [1.0] * 8, "products": -1.0, "k": 5},
+        {"n_axes": 16, "limits": LIMITS, "rescoring": [1.0] * 8, "products": 20.0, "k": 0},
+        {"n_axes": 16, "limits": LIMITS, "rescoring": [-1.0] * 8, "products": 20.0, "k": 5},
+        {"n_axes": 16, "limits": LIMITS, "rescoring": [float("inf")] * 8, "products": 20.0, "k": 5},
+        {"n_axes": 16, "limits": LIMITS, "rescoring": [1.0] * 7, "products": 20.0, "k": 5},
+        {"n_axes": 16, "limits": LIMITS, "rescoring": 1.0, "products": 20.0, "k": 5},
     ],
 )
 def test_facts_that_make_no_sense_are_refused(

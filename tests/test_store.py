@@ -54,7 +54,7 @@ def test_rows_are_ordered_by_date_and_id(tmp_path: Path) -> None:
     assert coverage["undated"] == 1 and coverage["citations_known"] == 5
     assert store.manifest.table("counts")["n_rejects"] == 2
     assert pl.read_parquet(tmp_path / "store" / "rejects.parquet").height == 2
-    assert verify_store(tmp_path / "store") == ["8 files", "6 papers"]
+    assert verify_store(tmp_path / "store") == ["9 files", "6 papers"]
 
 
 def test_lookup_names_papers_as_the_table_does(tmp_path: Path) -> None:
@@ -73,6 +73,7 @@ def test_papers_are_named_with_what_the_table_says(tmp_path: Path) -> None:
     papers = [
         paper(i, title=f"{odd[i % 6]}{i}", venue=odd[(i + 1) % 6], url=odd[(i + 2) % 6])
         | ({"citations": None} if i % 4 == 0 else {})
+        | {"date_kind": ["first_public", "venue", "year", None][i % 4]}
         | ({"date": None, "date_precision": None} if i % 9 == 0 else {})
         for i in range(40)
     ]
@@ -83,7 +84,8 @@ def test_papers_are_named_with_what_the_table_says(tmp_path: Path) -> None:
         pl.when(pl.col("venue", "url") != "").then(pl.col("venue", "url"))  # "" is null there
     )
     assert named.equals(slow)
-    for columns in (["id"], ["citations", "id"], ["url", "date"]):
+    assert named["date_kind"].n_unique() == 4
+    for columns in (["id"], ["citations", "id"], ["url", "date"], ["date_kind"], ["date"]):
         assert store.lookup(rows, columns).equals(slow.select(columns))
 
 
@@ -409,6 +411,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
     ("name", "told"),
     [
         ("dates.npy", r"dates\.npy holds other dates"),
+        ("date-kinds.npy", r"date-kinds\.npy holds other kinds"),
         ("citations.npy", r"citations\.npy holds other counts"),
         ("lookup-text.npy", "the lookup files name other papers"),
         ("lookup-starts.npy", "the lookup files name other papers"),
@@ -419,6 +422,7 @@ def test_files_that_tell_otherwise_are_found(tmp_path: Path, name: str, told: st
     store = build_store(table([paper(i) for i in range(9)]), tmp_path / "store")
     changed = {
         "dates.npy": [paper(i, date=dt.date(2023, 7, i + 1)) for i in range(9)],
+        "date-kinds.npy": [paper(i, date_kind="venue") for i in range(9)],
         "citations.npy": [paper(i, citations=i + 1) for i in range(9)],
     }.get(name, [paper(i, title=paper(8 - i)["title"]) for i in range(9)])
     other = build_store(table(changed), tmp_path / "other")

@@ -10,7 +10,7 @@ import polars as pl
 
 from hindsight_fast.calibration import _chance, _cosines, _f1, _grid, _hubs, _loss, _size
 from hindsight_fast.calibration._pairs import read as read_pairs
-from hindsight_fast.calibration._sample import LIMIT, of_ideas, of_papers
+from hindsight_fast.calibration._sample import LIMIT, earlier_papers, of_ideas, of_papers
 from hindsight_fast.calibration._search import Step, nearest_of_pool
 from hindsight_fast.errors import UsageError
 from hindsight_fast.ideas import Idea, ideas_frame
@@ -44,6 +44,8 @@ class Calibration:
         How many of them.
     n_papers : int
         Of the pool.
+    n_earlier, n_earlier_bare : int
+        Papers from before T with vectors, and those without.
     mean_score, match_rate : float
         At the scorer's own settings.
     loss, cosines, chance, pairs, sensitivity, sizes, hubs
@@ -55,6 +57,8 @@ class Calibration:
     kind: str
     n: int
     n_papers: int
+    n_earlier: int
+    n_earlier_bare: int
     mean_score: float
     match_rate: float
     loss: _loss.Loss
@@ -117,8 +121,9 @@ def calibrate(
     if pairs is not None:  # first of all: what can't be read is told before the long work
         graded = read_pairs(pairs, scorer, part("encoding pairs"))
         by_pairs = _f1.by_pairs(graded, scorer.config.theta, related)
+    earlier, n_bare = earlier_papers(pool)
     if ideas is None:
-        sample = of_papers(pool, limit)
+        sample = of_papers(pool, earlier, limit)
     else:
         given = ideas if isinstance(ideas, Path) else ideas_frame(ideas)
         sample = of_ideas(scorer, given, limit, part("encoding ideas"))
@@ -141,7 +146,7 @@ def calibrate(
     begin("cosines")
     cosines = _cosines.examine(scorer, sample, near)
     begin("chance matches")
-    chance = _chance.by_chance(scorer, sample, near)
+    chance = _chance.by_chance(scorer, sample, earlier, near)
     begin("losses")
     loss = _loss.examine(scorer, sample, near)
     precision = "float32" if scorer.encoder is None else scorer.encoder.precision
@@ -151,6 +156,8 @@ def calibrate(
         kind=sample.kind,
         n=sample.n,
         n_papers=pool.n_papers,
+        n_earlier=len(earlier),
+        n_earlier_bare=n_bare,
         mean_score=hubs.mean,
         match_rate=float((near.nearest >= np.float32(scorer.config.theta)).mean()),
         loss=loss,

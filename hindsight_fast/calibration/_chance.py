@@ -16,7 +16,6 @@ from hindsight_fast.calibration._sample import (
     SEED,
     Sample,
     drawn_rows,
-    earlier_papers,
     topics_of_rows,
 )
 from hindsight_fast.calibration._search import Near, nearest
@@ -27,7 +26,8 @@ LEVELS: Final = (0.05, 0.01)
 """Shares of ideas that may match by chance."""
 
 _FEW_IDEAS = 20  # of a topic, that it's told of
-_FEW_PAPERS = 50  # with fewer papers that can't be anticipated a method says nothing
+FEW_PAPERS: Final = 50
+"""With fewer papers that can't be anticipated a method says nothing."""
 
 WEAKNESS: Final = {
     "other topics": (
@@ -95,12 +95,14 @@ class ByChance:
     at_theta: float
 
 
-def by_chance(scorer: Scorer, sample: Sample, near: Near) -> list[ByChance]:
+def by_chance(
+    scorer: Scorer, sample: Sample, earlier: NDArray[np.int64], near: Near
+) -> list[ByChance]:
     """Suggest thetas by each kind of papers that there is, the soundest first."""
     with damage(scorer.pool):
         found = [
             _other_topics(scorer, sample, near),
-            _earlier(scorer, sample, near),
+            _earlier(scorer, sample, earlier, near),
             _random(scorer, sample, near),
         ]
     return [one for one in found if one is not None]
@@ -117,7 +119,7 @@ def _other_topics(scorer: Scorer, sample: Sample, near: Near) -> ByChance | None
     n_papers = np.zeros(sample.n, np.int64)
     for mask in np.unique(sample.topics[sample.topics != 0]):
         others = (pool.impact >= 0) & (has != 0) & ((has & mask) == 0)
-        if others.sum() < _FEW_PAPERS:
+        if others.sum() < FEW_PAPERS:
             continue
         ideas = np.flatnonzero(sample.topics == mask)
         found = nearest(sample.vectors[ideas], pool.vectors, others, 1, threads=scorer.threads)
@@ -129,11 +131,13 @@ def _other_topics(scorer: Scorer, sample: Sample, near: Near) -> ByChance | None
     return _by_chance("other topics", scorer, sample, near, reached, asked, median)
 
 
-def _earlier(scorer: Scorer, sample: Sample, near: Near) -> ByChance | None:
+def _earlier(
+    scorer: Scorer, sample: Sample, earlier: NDArray[np.int64], near: Near
+) -> ByChance | None:
     """Each idea among papers from before T, at most as many as the pool has."""
     pool = scorer.pool
-    rows = drawn_rows(earlier_papers(pool), pool.n_papers)
-    if len(rows) < _FEW_PAPERS:
+    rows = drawn_rows(earlier, pool.n_papers)
+    if len(rows) < FEW_PAPERS:
         return None
     vectors = pool.store.vectors(pool.encoder).array
     eligible = np.zeros(int(rows.max()) + 1, bool)

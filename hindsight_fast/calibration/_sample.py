@@ -117,10 +117,12 @@ def of_ideas(scorer: Scorer, source: Path | pl.DataFrame, limit: int, step: Step
     )
 
 
-def of_papers(pool: Pool, limit: int) -> Sample:
-    """Papers in the place of ideas: some that were public before T, else some of the pool's own."""
-    store = pool.store
-    found = earlier_papers(pool)
+def of_papers(pool: Pool, earlier: NDArray[np.int64], limit: int) -> Sample:
+    """Papers in the place of ideas: some that were public before T, else some of the pool's own.
+
+    `earlier` are the rows by `earlier_papers`.
+    """
+    store, found = pool.store, earlier
     members = np.flatnonzero(pool.impact >= 0)
     are_earlier = len(found) >= min(_FEW_EARLIER, max(len(members), 1))
     rows = drawn_rows(found if are_earlier else members + pool.offset, limit)
@@ -148,16 +150,16 @@ def of_papers(pool: Pool, limit: int) -> Sample:
     )
 
 
-def earlier_papers(pool: Pool) -> NDArray[np.int64]:
-    """Rows of the store whose papers were public before T for certain, else as those of the pool.
+def earlier_papers(pool: Pool) -> tuple[NDArray[np.int64], int]:
+    """Papers that were public before T for certain and meet the conditions of the pool.
 
-    That is, they have vectors, and meet the conditions that it was built with.
+    Returns the rows of those with vectors, and how many more have none.
     """
     store, where = pool.store, Where(tuple(pool.where), tuple(pool.topics))
     columns = sorted({"date", "date_precision", "date_kind", "status", *where.columns})
     before = store.window(dt.date.min, pool.cutoff - dt.timedelta(days=1))[1]
     array = store.vectors(pool.encoder).array
-    found = list[NDArray[np.int64]]()
+    found, n_bare = list[NDArray[np.int64]](), 0
     for start in range(0, before, _PIECE):
         stop = min(start + _PIECE, before)
         papers = store.papers(columns, start, stop)
@@ -165,9 +167,10 @@ def earlier_papers(pool: Pool) -> NDArray[np.int64]:
         taken = public.to_series() & papers["status"].eq_missing("ok") & where.mask(papers)
         if pool.first_public_only:
             taken &= papers["date_kind"].eq_missing("first_public")
-        has_vector = array[start:stop].any(axis=1)
-        found.append(start + np.flatnonzero(taken.fill_null(False).to_numpy() & has_vector))
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+        has_vector, meets = array[start:stop].any(axis=1), taken.fill_null(False).to_numpy()
+        found.append(start + np.flatnonzero(meets & has_vector))
+        n_bare += int((meets & ~has_vector).sum())
+    return np.concatenate(found) if found else np.empty(0, np.int64), n_bare
 
 
 def drawn_rows(rows: NDArray[np.int64], limit: int) -> NDArray[np.int64]:

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from hindsight_fast.calibration._calibrate import Calibration
-from hindsight_fast.calibration._chance import LEVELS, WEAKNESS, ByChance, Level, least_ideas
+from hindsight_fast.calibration._chance import (
+    FEW_PAPERS,
+    LEVELS,
+    WEAKNESS,
+    ByChance,
+    Level,
+    least_ideas,
+)
 from hindsight_fast.calibration._f1 import Best, ByPairs
 from hindsight_fast.calibration._grid import RATES, STEP
 from hindsight_fast.calibration._section import Section, interval, marked, number, percent
@@ -74,6 +81,15 @@ def by_chance(found: Calibration) -> Section:
             if not _too_thin(one, found)
         ),
     ]
+    if not any(one.method == "earlier papers" for one in found.chance):
+        bare = ""
+        if found.n_earlier_bare:
+            bare = f" ({found.n_earlier_bare:,} more have none: `embed` without --since makes them)"
+        notes.append(
+            f"of papers from before T the store has {found.n_earlier:,} with vectors{bare}, and at "
+            f"least {FEW_PAPERS} are needed to say how often ideas match what "
+            "they can't have anticipated: without them no match rate tells foresight from chance"
+        )
     for one in found.chance:
         if _too_thin(one, found):
             notes.append(

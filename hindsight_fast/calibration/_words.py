@@ -60,8 +60,8 @@ def _loss(found: Calibration) -> Section:
             rows.insert(3, row("matches that the index finds", index.matches))
         notes.append(
             f"on {index.n_sampled} {_noun(found)}, {index.count} papers nominated for each and ef "
-            f"{index.expansion}, as a run chooses; of the exact neighbours the codes lose "
-            f"{percent(1 - index.codes.share, 2)}, the graph another "
+            f"{index.expansion}, as a run of many ideas chooses; of the exact neighbours the codes "
+            f"lose {percent(1 - index.codes.share, 2)}, the graph another "
             f"{percent(max(index.codes.share - index.index.share, 0), 2)}; mean score by index "
             f"{index.mean_index:.4f}, exactly {index.mean_exact:.4f}"
         )

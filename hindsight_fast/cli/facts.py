@@ -26,7 +26,12 @@ def _store(facts: Facts) -> Rows:
         )
     for name in facts["unfinished_vectors"]:
         yield f"vectors of {name}", "unfinished: the same `embed` goes on with them"
-    if not facts["vectors"]:
+    for name, n in facts["carried_vectors"].items():
+        yield (
+            f"vectors of {name}",
+            f"{n:,} papers' taken over by --reuse wait for `embed`, which makes the others",
+        )
+    if not facts["vectors"] and not facts["carried_vectors"]:
         yield "vectors", "none yet: see `embed`"
     yield "size", _size(facts["bytes"])
     yield "content id", facts["content_id"]
@@ -126,8 +131,11 @@ _OF_KIND: dict[str, Callable[[Facts], Rows]] = {
 
 
 def _papers(vectors: Facts) -> str:
-    since = vectors.get("since")
-    return f"{vectors['n']:,} papers" + (f", those since {since}" if since else "")
+    since, n = vectors.get("since"), vectors["n"]
+    if not since:
+        return f"{n:,} papers"
+    made = vectors.get("n_encoded", 0) + vectors.get("n_taken", 0)
+    return f"{made:,} of {n:,} papers, those since {since}"
 
 
 def _kind_of_vectors(facts: Facts) -> str:

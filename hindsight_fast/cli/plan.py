@@ -130,7 +130,7 @@ def _print(made: "Plan", gpus: list["Gpu"]) -> None:
         right=(1, 2, 3, 4, 5),
     )
     for name, size in made.bytes_per_paper().items():
-        typer.echo(f"{name}: {size:,.0f} bytes a paper, {size * job.papers:.3g} in all")
+        typer.echo(f"{name}: {size:,.0f} bytes a paper, {_size(size * job.papers)} in all")
     typer.echo(
         f"memory: {_size(made.memory)} must be there, {_size(made.cached)} of mapped files beside "
         f"it should be; here are {_size(machine.memory)} ({machine.memory_is} limit)"
@@ -147,7 +147,8 @@ def _print(made: "Plan", gpus: list["Gpu"]) -> None:
     )
     calls = made.llm_calls()
     typer.echo(
-        f"calls to language models, if these make and judge the ideas: "
+        f"calls to language models, if these make the ideas (half of them with literature, in two "
+        f"calls, half without, in one) and judge them ({job.votes} votes each): "
         f"{calls['generate_calls']:,} to generate ({_tokens(calls, 'generate')}), "
         f"{calls['judge_calls']:,} to judge ({_tokens(calls, 'judge')})"
     )
@@ -170,6 +171,12 @@ def _print_gpus(made: "Plan", gpus: list["Gpu"]) -> None:
         [stage.name, *("too large" if s is None else _time(s) for s in each)]
         for stage, *each in zip(made.taken, *on, strict=True)
     ]
+    rows.append(
+        [
+            "all of it",
+            *("too large" if None in each else _time(sum(s for s in each if s)) for each in on),
+        ]
+    )
     console.table(
         "On one GPU, estimated and not measured: data sheets' products (float16 to encode, float32 "
         f"to scan) at {100 * UTILISATION:.0f}% of the peak, no faster than this machine makes "
@@ -197,7 +204,14 @@ def _measured(made: "Plan") -> str:
 
 def _tokens(calls: dict[str, int], kind: str) -> str:
     told, said = calls[f"{kind}_tokens_in"], calls[f"{kind}_tokens_out"]
-    return f"about {told:.2g} tokens in, {said:.2g} out"
+    return f"about {_number(told)} tokens in, {_number(said)} out"
+
+
+def _number(n: float) -> str:
+    for word, size in (("billion", 1e9), ("million", 1e6), ("thousand", 1e3)):
+        if n >= size:
+            return f"{n / size:,.{1 if n < 100 * size else 0}f} {word}"
+    return f"{n:.0f}"
 
 
 def _last_line(made: "Plan") -> str:

@@ -167,6 +167,11 @@ def coverage_lines(covered: dict[str, Any]) -> list[str]:
     if len(covered["sources"]) > 1:
         sources = ", ".join(f"{name} ({count:,})" for name, count in covered["sources"].items())
         lines.append(f"warning: counts of several sources are mixed: {sources}")
+    if covered["citations_known"] and covered["as_of"] is None:
+        lines.append(
+            "nobody says when citations were counted, so signatures have citations=unknown; the "
+            "column citations_as_of of your records would say it"
+        )
     strong = covered["date_kind"].get("first_public", {"papers": 0})["papers"]
     if n - strong > n / 10:
         lines.append(

@@ -123,7 +123,10 @@ def score(
     with (
         console.progress("scoring", "ideas") as advance,
         console.files_of([ideas]) as files,
-        console.kept_when_stopped(f"the last {runs.BATCH:,} ideas at most"),
+        console.kept_when_stopped(
+            f"the last {runs.BATCH:,} ideas at most"
+            + ("" if cache is None else ", whose vectors are in the cache")
+        ),
     ):
         summary = runs.score_file(
             scorer,
@@ -270,14 +273,15 @@ def _last_line(summary: dict[str, Any], out: Path) -> str:
     counts = summary["counts"]
     if summary["already_done"]:
         return f"{out} holds these scores already: nothing was done"
-    seconds = summary["seconds"]["total"]
+    seconds = f"{summary['seconds']['total']:.1f} s"
     facts = [f"{summary['device']} in {summary['precision']['ideas']}"]
     facts.append(f"search {summary['search']}")
     if summary["resumed"]:
         facts.append(f"{summary['resumed']:,} were done before")
+        seconds += " over all its runs"
     if summary["parts_lost"]:
         facts.append(f"{summary['parts_lost']:,} parts had not survived and were made again")
     return (
-        f"scored {counts['scored']:,} of {counts['ideas']:,} ideas to {out} in {seconds:.1f} s "
+        f"scored {counts['scored']:,} of {counts['ideas']:,} ideas to {out} in {seconds} "
         f"({', '.join(facts)})"
     )

@@ -39,6 +39,9 @@ PRECISIONS: Final = ("day", "month", "year")
 KINDS: Final = ("first_public", "venue", "year")
 """From the strongest to the weakest."""
 
+WEAK: Final = ("venue", "year")
+"""Kinds that only say when a paper was public at the latest."""
+
 ORIGINS: Final = (
     "first_version",  # the day of an arXiv paper's first version
     "arxiv_id",  # the month in its arXiv id

@@ -55,8 +55,8 @@ def impact(n: int) -> int:
 
 
 def lookup(n: int, named: float = NAMED) -> int:
-    """Five texts of each paper and where each starts, dates and citations."""
-    return round(n * (named + 5 * 8 + 4 + 8))
+    """Five texts of each paper and where each starts, dates, their kinds and citations."""
+    return round(n * (named + 5 * 8 + 4 + 1 + 8))
 
 
 def papers(n: int, tokens: float) -> int:

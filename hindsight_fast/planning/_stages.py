@@ -130,7 +130,7 @@ def idea_costs(job: Job, shape: Shape, speeds: Speeds) -> Costs:
 
 
 def stages(job: Job, shape: Shape, speeds: Speeds, threads: int) -> list[Stage]:
-    """All stages in their order; ways of searching that are not taken come along for comparison."""
+    """All stages in their order; an index and ways of searching come along that are not taken."""
     found = [
         _build(job, speeds),
         _embed(job, shape, speeds, threads),
@@ -203,20 +203,20 @@ def _pool(job: Job, shape: Shape, speeds: Speeds) -> Iterator[Stage]:
         kept=kept,
         how="measured",
     )
-    if wants_index(job, shape, speeds):
-        larger = max(1.0, n / speeds.index_n)
-        kept = sizes.index(n, d, speeds.index_axes, job.connectivity)
-        fit = (2 * seen * d * d + 25 * d**3) / double
-        yield Stage(
-            "index of the pool",
-            fit + n * speeds.index_add_s * larger**INDEX_ADD_GROWTH + _written(kept, speeds),
-            private=max(private, BASE + 20 * seen * d + 40 * n + 2 * kept),
-            cached=sizes.vectors(n, d),
-            kept=kept,
-            # the last part, and the graph again with the papers that weren't reached in it
-            temporary=2 * sizes.graph(n, speeds.index_axes, job.connectivity),
-            how="measured on few papers, extrapolated",
-        )
+    larger = max(1.0, n / speeds.index_n)
+    kept = sizes.index(n, d, speeds.index_axes, job.connectivity)
+    fit = (2 * seen * d * d + 25 * d**3) / double
+    yield Stage(
+        "index of the pool",
+        fit + n * speeds.index_add_s * larger**INDEX_ADD_GROWTH + _written(kept, speeds),
+        private=max(private, BASE + 20 * seen * d + 40 * n + 2 * kept),
+        cached=sizes.vectors(n, d),
+        kept=kept,
+        # the last part, and the graph again with the papers that weren't reached in it
+        temporary=2 * sizes.graph(n, speeds.index_axes, job.connectivity),
+        how="measured on few papers, extrapolated",
+        counts=wants_index(job, shape, speeds),
+    )
 
 
 def _score(job: Job, shape: Shape, speeds: Speeds, threads: int) -> Iterator[Stage]:

@@ -27,6 +27,7 @@ def describe(path: Path) -> dict[str, Any]:
     if kind == "store":
         store = Store.open(path)
         facts["vectors"] = {name: _vectors_facts(store, name) for name in store.encoders()}
+        facts["carried_vectors"] = store.carried()
         partial = unfinished(store.vectors_folder("any").parent)
         facts["unfinished_vectors"] = [one.name[1:].removesuffix(".partial") for one in partial]
     if kind == KIND:

@@ -1,10 +1,10 @@
 """Papers in order of date, and their vectors.
 
 A store is a folder: `papers.parquet` (all columns, in row order), `rejects.parquet`,
-`merges.parquet` and `conflicts.parquet` (what became of which records), `dates.npy` and
-`citations.npy`, the two `lookup-*.npy` that name single papers without reading a table, and
-`vectors/ENCODER/`, each an artefact of its own. What is taken over from another store waits in
-`vectors/.ENCODER.carried/` for those of the other papers.
+`merges.parquet` and `conflicts.parquet` (what became of which records), `dates.npy`,
+`date-kinds.npy` and `citations.npy`, the two `lookup-*.npy` that name single papers without reading
+a table, and `vectors/ENCODER/`, each an artefact of its own. What is taken over from another store
+waits in `vectors/.ENCODER.carried/` for those of the other papers.
 
 Rows are sorted by the start of the date's interval, then by id, undated last: the papers of a
 window are a slice.

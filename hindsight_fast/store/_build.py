@@ -32,6 +32,7 @@ from hindsight_fast.store._lookup import LookupWriter
 from hindsight_fast.store._read import (
     CITATIONS,
     CONFLICTS,
+    DATE_KINDS,
     DATES,
     KIND,
     MERGES,
@@ -39,6 +40,7 @@ from hindsight_fast.store._read import (
     REJECTS,
     UNDATED,
     Store,
+    kind_codes,
     read_rows,
 )
 from hindsight_fast.store._tables import TableWriter, write_table
@@ -141,6 +143,7 @@ def _write(gathered: Gathered, folder: Path, table: venues.Table) -> Store:
         TableWriter(folder / PAPERS, PAPER_SCHEMA) as rows,
         contextlib.closing(LookupWriter(folder)) as lookup,
         contextlib.closing(ArrayWriter(folder / DATES, np.int32)) as dates,
+        contextlib.closing(ArrayWriter(folder / DATE_KINDS, np.uint8)) as kinds,
         contextlib.closing(ArrayWriter(folder / CITATIONS, np.int64)) as citations,
         contextlib.closing(gathered.parts()) as parts,
     ):
@@ -151,6 +154,7 @@ def _write(gathered: Gathered, folder: Path, table: venues.Table) -> Store:
             for one in (rows, lookup, coverage, content, facts, others):
                 one.add(papers)
             dates.append(papers["date"].to_physical().fill_null(UNDATED).to_numpy())
+            kinds.append(kind_codes(papers["date_kind"]))
             citations.append(papers["citations"].fill_null(-1).to_numpy())
             id_hashes.append(papers["id"].hash().to_numpy())
     counts = dict(sorted(gathered.counts.items()))

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hindsight_fast.errors import ArtefactError, UsageError
-from hindsight_fast.papers import venues
+from hindsight_fast.papers import dates, venues
 from hindsight_fast.papers.schema import (
     CONFLICT_SCHEMA,
     MERGE_SCHEMA,
@@ -25,16 +25,25 @@ KIND = "store"
 VECTORS_KIND = VECTORS_FOLDER = "vectors"
 PAPERS, REJECTS = "papers.parquet", "rejects.parquet"
 MERGES, CONFLICTS = "merges.parquet", "conflicts.parquet"
-DATES, CITATIONS, VECTORS = "dates.npy", "citations.npy", "vectors.npy"
+DATES, DATE_KINDS, CITATIONS = "dates.npy", "date-kinds.npy", "citations.npy"
+VECTORS = "vectors.npy"
 UNDATED = np.iinfo(np.int32).max
 MAX_PAPERS = 2**31 - 1
-NAMING: Final = ("id", "title", "venue", "date", "date_precision", "citations", "url")
+NAMING: Final = (
+    "id", "title", "venue", "date", "date_precision", "date_kind", "citations", "url",
+)  # fmt: skip
 """What names a paper to a person."""
 
 AT_ONCE: Final = 65_536  # rows read at a time
 _ENCODER = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _CARRIED = ".carried"
 _EPOCH = dt.date(1970, 1, 1)
+
+
+def kind_codes(kinds: pl.Series) -> NDArray[np.uint8]:
+    """What `DATE_KINDS` holds for names of kinds, some of which may be null."""
+    places = {name: place for place, name in enumerate(dates.KINDS)}
+    return kinds.replace_strict(places, default=len(places), return_dtype=pl.UInt8).to_numpy()
 
 
 def days(date: dt.date) -> int:
@@ -110,6 +119,8 @@ class Store:
         The rule by which the texts were cleaned.
     dates : ndarray of shape (n,), int32, read-only
         First day of each paper's date, in days since 1970-01-01; `UNDATED` for none. Ascending.
+    date_kinds : ndarray of shape (n,), uint8, read-only, or None
+        Place of each date's kind in `dates.KINDS`; larger for none. None: an older store.
     citations : ndarray of shape (n,), int64, read-only
         -1 where unknown.
     """
@@ -123,6 +134,9 @@ class Store:
         self.text_version = manifest.integer("text_version")
         self.dates: NDArray[np.int32] = map_array(path / DATES, np.int32, (self.n,))
         self.citations: NDArray[np.int64] = map_array(path / CITATIONS, np.int64, (self.n,))
+        self.date_kinds: NDArray[np.uint8] | None = None
+        if DATE_KINDS in manifest.files:
+            self.date_kinds = map_array(path / DATE_KINDS, np.uint8, (self.n,))
         self._papers = _identity(path / PAPERS)
         self._lookup = Lookup(path, self.n, manifest.integer("lookup_bytes"))
 
@@ -194,7 +208,7 @@ class Store:
     def lookup(
         self, rows: NDArray[np.integer[Any]], columns: Sequence[str] = NAMING
     ) -> pl.DataFrame:
-        """Name a few papers: id, title, venue, date, date_precision, citations, url.
+        """Name a few papers: the columns of `NAMING`, `date_kind` null where the store is older.
 
         Parameters
         ----------
@@ -213,17 +227,27 @@ class Store:
         wanted = rows.astype(np.int64)
         if wanted.size and (wanted.min() < 0 or wanted.max() >= self.n):
             raise IndexError(f"rows must be from 0 to {self.n - 1}")
-        known = self._lookup.texts(wanted, [name for name in columns if name in TEXTS])
+        texts = self._lookup.texts(wanted, [name for name in columns if name in TEXTS])
+        known = {one.name: one for one in texts}
         if "date" in columns:
             date = pl.Series("date", self.dates[wanted])
             known_days = date.filter(date != UNDATED)
             if not known_days.is_between(days(dt.date.min), days(dt.date.max)).all():
                 raise ArtefactError(f"{self.path / DATES} holds no dates; build the store again")
-            known = known.with_columns(pl.when(date != UNDATED).then(date).cast(pl.Date))
+            known["date"] = date.set(date == UNDATED, None).cast(pl.Date)
+        if "date_kind" in columns:
+            known["date_kind"] = self._kinds(wanted)
         if "citations" in columns:
             counts = pl.Series("citations", self.citations[wanted])
-            known = known.with_columns(pl.when(counts >= 0).then(counts))
-        return known.select(columns)
+            known["citations"] = counts.set(counts < 0, None)
+        return pl.DataFrame([known[name] for name in columns])
+
+    def _kinds(self, rows: NDArray[np.int64]) -> pl.Series:
+        """What the dates of these papers say; null where there is none or the store is older."""
+        names = pl.Series("date_kind", [*dates.KINDS, None], dtype=pl.String)
+        if self.date_kinds is None:
+            return names[-1:].new_from_index(0, len(rows))
+        return names.gather(np.minimum(self.date_kinds[rows], len(dates.KINDS)))
 
     def names(self, papers: pl.DataFrame, start: int) -> bool:
         """Tell whether `lookup` names the papers of rows from `start` on as this table does."""

@@ -20,6 +20,7 @@ from hindsight_fast.store._identity import (
 )
 from hindsight_fast.store._read import (
     AT_ONCE,
+    DATE_KINDS,
     KIND,
     MERGES,
     PAPERS,
@@ -28,6 +29,7 @@ from hindsight_fast.store._read import (
     VECTORS_KIND,
     Store,
     carried_folder,
+    kind_codes,
     open_vectors,
 )
 
@@ -97,13 +99,17 @@ def _verify_rows(store: Store) -> int | None:
     """Check order, dates and lookup files; returns the number of records, if it is known."""
     n_records, n_unknown = 0, 0
     last: tuple[int, str] = (np.iinfo(np.int32).min, "")
-    wanted = ["id", "title", "venue", "date", "date_precision", "citations", "url", "n_records"]
+    wanted = ["id", "title", "venue", "date", "date_precision", "date_kind"]
+    wanted += ["citations", "url", "n_records"]
     for start in range(0, store.n, AT_ONCE):
         stop = min(start + AT_ONCE, store.n)
         papers = store.papers(wanted, start, stop)
         days = papers["date"].to_physical().fill_null(UNDATED)
         if not np.array_equal(days.to_numpy(), store.dates[start:stop]):
             raise ArtefactError(f"{store.path}: dates.npy holds other dates than {PAPERS}")
+        kinds = kind_codes(papers["date_kind"])
+        if store.date_kinds is not None and not np.array_equal(kinds, store.date_kinds[start:stop]):
+            raise ArtefactError(f"{store.path}: {DATE_KINDS} holds other kinds than {PAPERS}")
         keys = pl.DataFrame({"day": days, "id": papers["id"]})
         if not keys.equals(keys.sort("day", "id")) or keys.row(0) < last:
             raise ArtefactError(f"{store.path}: the papers are not in order of date and id")

@@ -267,13 +267,15 @@ def _nominate(
             part.counts,
         )
         seen += len(here)
-        # The more papers were seen, the less is to be won by looking at the best of them again.
-        if seen >= due or part.counts.max() > capacity - block or start + block >= high:
-            due = seen * _GROWTH
-            if len(many := np.flatnonzero(part.counts > 2 * k)):
-                _raise_bounds(many, queries, papers, impact, ideas, k, part)
-            if len(full := np.flatnonzero(part.counts > capacity - block)):
-                _settle(full, queries, papers, impact, ideas, k, part)
+        # The more papers were seen, the less is to be won by looking at the best of them again;
+        # meanwhile only ideas whose room is short are looked at.
+        at_least = capacity - block
+        if seen >= due or start + block >= high:
+            due, at_least = seen * _GROWTH, 2 * k
+        if len(many := np.flatnonzero(part.counts > at_least)):
+            _raise_bounds(many, queries, papers, impact, ideas, k, part)
+        if len(full := np.flatnonzero(part.counts > capacity - block)):
+            _settle(full, queries, papers, impact, ideas, k, part)
     return part
 
 
