@@ -147,8 +147,12 @@ def test_finding_one_idea(tmp_path: Path) -> None:
     assert find_idea(str(file), None)["idea_id"].item() == "a"
     assert find_idea(str(file), "b")["title"].item() == "Second"
     assert find_idea("An idea of ten thousand words " * 2000, None)["text"].item().startswith("An")
-    with pytest.raises(DataError, match="no idea with id 'c'"):
+    with pytest.raises(DataError, match="no idea with id 'c'; it has a, b"):
         find_idea(str(file), "c")
+    nameless = lines(tmp_path / "n.jsonl", *({"text": f"idea {n}"} for n in "abc"), {"id": "2"})
+    assert find_idea(str(nameless), "#2")["text"].item() == "idea b"
+    assert find_idea(str(nameless), "3")["text"].item() == "idea c"
+    assert find_idea(str(nameless), "2")["text"].item() is None  # an id of its own comes first
     with pytest.raises(DataError, match="no such file"):
         find_idea("ideas.jsnl", None)
 

@@ -1,6 +1,7 @@
 """A pool's projection: what the exact scan looks at first changes no score."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -208,6 +209,24 @@ def test_as_many_axes_as_the_vectors_lie_along(
         strict=True,
     ):
         np.testing.assert_array_equal(one, other)
+
+
+def test_what_a_scan_for_more_neighbours_costs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projection, "FEWEST", 100)
+    monkeypatch.setattr(projection, "RESCORING", 1)
+    facts = build_projection(near_a_mean(3000, 256, rank=20), np.ones(3000, bool), tmp_path, 20)
+    assert facts is not None
+    costs = [projection.cost(facts, k) for k in (1, 20, 30, 40, 20 * 128, 20 * 256)]
+    assert costs == sorted(costs) and len(set(costs)) == 6
+    own, twice, most, beyond = (costs[i] - facts["products"] for i in (1, 3, 4, 5))
+    measured = facts["rescoring"]
+    assert [own, twice, most] == pytest.approx([*measured[:2], measured[-1]])
+    assert costs[2] - facts["products"] == pytest.approx((own + twice) / 2)
+    assert beyond == pytest.approx(2 * most)
+    everything = 256.0 + 2 * 2560 * (1 + math.log(3000 / 2048, 3)) * 256 / 3000
+    assert most == pytest.approx(everything, rel=0.1)  # nearly all are among so many nearest
 
 
 def test_where_no_axes_help_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,13 +12,17 @@ import pytest
 
 from hindsight_fast import Scorer, runs
 from hindsight_fast.candidates import index_quality, interval
+from hindsight_fast.encoding import embed_store
 from hindsight_fast.errors import ArtefactError, DataError, StorageError, UsageError
 from hindsight_fast.explanation import explain_idea
 from hindsight_fast.ideas import Idea, ideas_frame, read_ideas
+from hindsight_fast.pool import build_pool
 from hindsight_fast.storage import working_folder
+from hindsight_fast.store import build_store
 from hindsight_fast.tally import Tally
 from hindsight_kernels import Matches
-from scoring_world import World, made_up_ideas, make_world
+from paper_tables import paper, table
+from scoring_world import E, T, World, made_up_ideas, make_world
 
 
 @pytest.fixture(scope="module")
@@ -238,3 +242,26 @@ def test_an_explanation_says_what_the_table_says(world: World) -> None:
     assert "too little" in explain_idea(strict, idea).text
     nothing = explain_idea(scorer, ideas_frame([Idea()]))
     assert nothing.text == "Not scored: the idea has no text." and not nothing.rows
+
+
+def test_papers_that_their_venue_alone_dates_are_told(world: World, tmp_path: Path) -> None:
+    kinds = ["first_public", "venue", "year"]
+    papers = [paper(i, date_kind=kinds[i % 3]) for i in range(60)]
+    store = build_store(table(papers), tmp_path / "store")
+    embed_store(store, world.encoder)
+    pool = build_pool(store, tmp_path / "pool", cutoff=T, until=E, k=5, theta=0.0)
+    scorer, given = Scorer(pool, world.encoder), made_up_ideas(40)
+    (tmp_path / "ideas.jsonl").write_text("".join(json.dumps(one) + "\n" for one in given))
+    summary = runs.score_file(scorer, tmp_path / "ideas.jsonl", tmp_path / "s.parquet")
+    scores = pl.read_parquet(tmp_path / "s.parquet")
+    right = [kinds[int(best[1:]) % 3] for best in scores["best_paper_id"]]
+    assert scores["best_date_kind"].to_list() == right and set(right) == set(kinds)
+    weak = sum(kind != "first_public" for kind in right)
+    assert sum(one["n_weakly_dated"] for one in summary["systems"]) == weak
+    assert (
+        f"{weak} ideas have a best paper that is dated by its venue or its year alone"
+        in "".join(summary["notes"])
+    )
+    for one, kind in zip(given[:9], right[:9], strict=True):
+        told = explain_idea(scorer, ideas_frame([Idea(**one)])).text
+        assert (f"dated by its {kind} alone" in told) == (kind != "first_public")
