@@ -347,7 +347,7 @@ def test_verify_finds_what_is_wrong(tmp_path: Path, store: Store) -> None:
     path = tmp_path / "pool"
     build_pool(store, path, cutoff=T, until=E)
     assert verify_artefact(path)[:2] == ["1 files", "impact of 5 papers"]
-    assert verify_artefact(store.path) == ["8 files", "11 papers", "vectors of tiny"]
+    assert verify_artefact(store.path) == ["9 files", "11 papers", "vectors of tiny"]
     assert verify_artefact(store.vectors_folder("tiny"))
     vectors = store.vectors_folder("tiny") / "vectors.npy"
     for file in (path / "impact.npy", vectors, store.path / "papers.parquet"):
