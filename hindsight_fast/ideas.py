@@ -45,6 +45,9 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 """Names of each field, the first found wins; case, `_` and `-` don't matter."""
 
+TEXT_FIELDS = ("title", "problem", "method", "text")
+"""Those that are encoded."""
+
 _FIELDS = {
     alias.replace("_", " "): (field, rank)
     for field, aliases in ALIASES.items()
@@ -90,6 +93,12 @@ def ideas_frame(ideas: Iterable[Idea] | pl.DataFrame) -> pl.DataFrame:
     else:
         records = (asdict(_checked(idea)) for idea in ideas)
     return _frame([_row(record, place) for place, record in enumerate(records)])
+
+
+def text_fields(record: Mapping[str, Any]) -> dict[str, str]:
+    """Title, problem, method and text of a record, under any of their names; those that it has."""
+    row = _row(record, 0)
+    return {name: text for name in TEXT_FIELDS if (text := row[name])}
 
 
 def _checked(idea: object) -> Idea:
@@ -218,10 +227,9 @@ def _check_known(path: Path, place: str, contents: list[Content]) -> None:
         raise DataError(f"{path} has no readable idea; {place}: {reason}")
     names = {str(name) for content in readable for name in content}
     known = {_FIELDS[_key(name)][0] for name in names if _key(name) in _FIELDS}
-    texts = ("title", "problem", "method", "text")
-    if not known.intersection(texts):
-        found = ", ".join(sorted(names)[:12])
-        raise DataError(f"{path} has no ideas: it has {found}; expected one of {', '.join(texts)}")
+    if not known.intersection(TEXT_FIELDS):
+        found, expected = ", ".join(sorted(names)[:12]), ", ".join(TEXT_FIELDS)
+        raise DataError(f"{path} has no ideas: it has {found}; expected one of {expected}")
 
 
 def _key(name: object) -> str:

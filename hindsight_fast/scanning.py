@@ -128,13 +128,7 @@ class Scan:
 
     def _on_cpu(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
         self._count("cpu", len(vectors))
-        pool = self._pool
-        arrays = (vectors, pool.vectors, pool.impact)
-        if pool.projection is None or pool.scan_products(self._k) >= vectors.shape[1]:
-            return scan(*arrays, self._k, threads=self._threads)
-        return pruned_scan(
-            *arrays, pool.projection, self._k, threads=self._threads, multiply=byte_products()
-        )
+        return scan_on_cpu(self._pool, vectors, self._pool.impact, self._k, threads=self._threads)
 
     def _count(self, device: str, n_ideas: int) -> None:
         with self._counting:
@@ -169,3 +163,24 @@ class Scan:
                 self._pool.vectors, self._pool.impact >= 0, device, self._memory
             )
         return self._nearest
+
+
+def scan_on_cpu(
+    pool: Pool,
+    vectors: NDArray[np.float32],
+    impact: NDArray[np.float32],
+    k: int,
+    *,
+    threads: int,
+) -> NDArray[np.int32]:
+    """Rows of papers among which the k nearest of each of n unit vectors are, (n, c), padded.
+
+    Parameters
+    ----------
+    impact : ndarray of shape (N,), float32
+        The pool's, or less than 0 for more papers that don't count.
+    """
+    arrays = (vectors, pool.vectors, impact)
+    if pool.projection is None or pool.scan_products(k) >= vectors.shape[1]:
+        return scan(*arrays, k, threads=threads)
+    return pruned_scan(*arrays, pool.projection, k, threads=threads, multiply=byte_products())

@@ -15,7 +15,7 @@ from hindsight_fast.config import ScoreConfig, usable_threads
 from hindsight_fast.encoding import VectorCache, encode_texts
 from hindsight_fast.errors import UsageError
 from hindsight_fast.idea_text import IdeaText, idea_texts
-from hindsight_fast.ideas import Idea, ideas_frame
+from hindsight_fast.ideas import TEXT_FIELDS, Idea, ideas_frame
 from hindsight_fast.meeting import TextEncoder, check_precision, check_same_space, check_unit_rows
 from hindsight_fast.pool import Pool, damage
 from hindsight_fast.scanning import Scan
@@ -46,8 +46,14 @@ def _note_fork() -> None:
 os.register_at_fork(after_in_child=_note_fork)
 
 
-def _refuse_forked_child() -> None:
-    """Polars' threads don't survive a fork: what waits for them waits for ever."""
+def refuse_forked_child() -> None:
+    """Polars' threads don't survive a fork: what waits for them waits for ever.
+
+    Raises
+    ------
+    UsageError
+        This is the child of a fork.
+    """
     if _in_forked_child:
         raise UsageError(
             "this process was forked after hindsight_fast.scoring was imported, and polars can't "
@@ -206,7 +212,7 @@ class Scorer:
         UsageError
             If shape or dtype are others, or a row is not a finite unit vector.
         """
-        _refuse_forked_child()
+        refuse_forked_child()
         check_unit_rows(vectors, self.pool.vectors.shape[1])
         frame = pl.DataFrame(
             {"idea_id": [str(i) for i in range(len(vectors))]}, schema={"idea_id": pl.String}
@@ -217,7 +223,7 @@ class Scorer:
 
     def score_batch(self, frame: pl.DataFrame) -> Scored:
         """Score a frame of ideas (all columns of IDEA_SCHEMA), with vectors and matches."""
-        _refuse_forked_child()
+        refuse_forked_child()
         if self.encoder is None:
             raise UsageError("this Scorer has no encoder: give one, or use score_vectors")
         with self._timed("text"):
@@ -357,12 +363,9 @@ class Scorer:
             self.seconds[stage] += time.perf_counter() - began
 
 
-_TEXT_FIELDS = ("title", "problem", "method", "text")
-
-
 def _texts(frame: pl.DataFrame) -> tuple[list[IdeaText], list[str]]:
     """Text and status of each idea."""
-    texts = idea_texts(*(frame[name].fill_null("").to_list() for name in _TEXT_FIELDS))
+    texts = idea_texts(*(frame[name].fill_null("").to_list() for name in TEXT_FIELDS))
     given = frame["status"].to_list()
     return texts, [
         one if one == "unreadable" else text.status for one, text in zip(given, texts, strict=True)
