@@ -43,7 +43,7 @@ _ANOTHER = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _REFUSAL = re.compile(
-    r"(?:i['’]?m |i am )?(?:very |so )?(?:sorry|afraid)\b"
+    r"(?:i['’]?m|i am) (?:very |so )?(?:sorry|afraid)\b|(?:sorry|apologies)[,.!]"
     r"|i (?:can['’]?t|cannot|won['’]?t|will not)\b|i(?:['’]?m| am) (?:not able|unable) to\b"
     r"|as an ai\b|i must (?:decline|refuse)\b"
     r"|unfortunately, i can",
@@ -79,11 +79,14 @@ def answer_of(completion: object, prompt: object = None) -> str | None:
     Parameters
     ----------
     completion
-        A text, a message, a list of messages, or None, which is an empty text.
+        See `content_of`.
     prompt
         A text, or messages, which no completion begins with.
     """
-    text = "" if completion is None else content_of(completion)
+    try:
+        text = content_of(completion)
+    except RecursionError:  # messages in messages
+        return None
     if text is None:
         return None
     if isinstance(prompt, str) and prompt.strip():
@@ -116,33 +119,34 @@ def find_ideas(answer: str | None, *, max_chars: int) -> Found:
 
 
 def content_of(completion: object) -> str | None:
-    """The text of a completion in any of its forms; None where there is none.
+    """The text of a completion in any of its forms, "" where it says nothing; None: it's no text.
 
     A text, a message (a mapping with ``content``), a list of messages, of which the last of the
-    assistant counts, or a list of a message's parts.
+    assistant counts, a list of a message's parts, or None.
     """
+    if completion is None:
+        return ""
     if isinstance(completion, str):
         return completion
     if isinstance(completion, Mapping):
         message = cast(Mapping[str, object], completion)
-        if message.get("type") == "text" or "content" not in message:
-            text = message.get("text")
-            return text if isinstance(text, str) else None
-        content = message["content"]
+        content = message.get("content", message.get("text"))
         return None if isinstance(content, Mapping) else content_of(content)
-    if isinstance(completion, Sequence) and not isinstance(completion, bytes | bytearray):
-        return _content_of_list(cast(Sequence[object], completion))
-    return None
-
-
-def _content_of_list(parts: Sequence[object]) -> str | None:
-    messages = [cast(Mapping[str, object], one) for one in parts if isinstance(one, Mapping)]
-    if spoken := [one for one in messages if "role" in one]:
+    if not isinstance(completion, Sequence) or isinstance(completion, bytes | bytearray):
+        return None
+    parts = [_as_part(one) for one in cast(Sequence[object], completion)]
+    if spoken := [one for one in parts if "role" in one]:
         own = [one for one in spoken if one["role"] == "assistant"] or spoken
         return content_of(own[-1])
-    texts = [one.get("text") if isinstance(one, Mapping) else one for one in parts]
-    known = [one for one in texts if isinstance(one, str)]
-    return "\n".join(known) if known else None
+    texts = [one["text"] for one in parts if isinstance(one.get("text"), str)]
+    return "\n".join(map(str, texts)) if texts or not parts else None
+
+
+def _as_part(one: object) -> Mapping[str, object]:
+    """An entry of a list as a message or a part of one."""
+    if isinstance(one, Mapping):
+        return cast(Mapping[str, object], one)
+    return {"text": one} if isinstance(one, str) else {}
 
 
 def _without_thinking(text: str) -> tuple[str, bool]:
