@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from hindsight_fast.errors import UsageError
-
 FIELDS: Final = ("prompt_id", "topic", "cutoff", "exclude_ids")
 """Names under which a training set may say what a request is limited to."""
 
@@ -42,12 +40,8 @@ class Request:
     def of(cls, completion: object, prompt: object, *places: object) -> "Request":
         """A request whose limits stand in some mappings, the first that has a field counting.
 
-        What is no mapping, or a field that is null or "", says nothing.
-
-        Raises
-        ------
-        UsageError
-            A field is of another kind than it must be.
+        What is no mapping, or a field that is null or "", says nothing. Nothing is refused here:
+        that a limit makes no sense is told with the answer.
         """
         found = dict[str, Any]()
         for place in places:
@@ -61,17 +55,10 @@ class Request:
 
 
 def _read(name: str, value: object) -> object:
-    if name == "exclude_ids":
-        if isinstance(value, str):
-            return (value,)
-        if not isinstance(value, Iterable):
-            raise UsageError(f"exclude_ids = {value!r}: expected a list of ids")
+    if name == "exclude_ids" and isinstance(value, Iterable) and not isinstance(value, str):
         return tuple(str(one) for one in cast(Iterable[object], value))
-    if isinstance(value, dt.datetime):
-        value = value.date()
-    if isinstance(value, str | int | dt.date) and not isinstance(value, bool):
-        return str(value)
-    raise UsageError(f"{name} = {value!r}: expected a text")
+    text = str(value.date() if isinstance(value, dt.datetime) else value)
+    return (text,) if name == "exclude_ids" else text
 
 
 @dataclass(frozen=True, slots=True)
