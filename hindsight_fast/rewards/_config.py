@@ -1,10 +1,12 @@
 """How completions become rewards."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from hindsight_fast.errors import UsageError
+from hindsight_fast.rewards._checks import CHECKS
 
 ERRORS: Final = ("none", "value", "raise")
 SEVERAL: Final = ("first", "mean", "reject")
@@ -25,6 +27,10 @@ class RewardConfig:
         What of the published score becomes the reward: itself ("published"), with a tie-breaker
         among ideas that match nothing ("tie_breaker"), or with a soft threshold
         ("soft_threshold", as wide as `softness`); see `shaping`.
+    penalties
+        What signs of hacking take from the reward: for names of `checks.CHECKS` the share that a
+        full sign takes, 1 for all of it. Without a name its sign is told and takes nothing. Rewards
+        below 0 are left as they are.
     several
         Of several ideas in a completion: the "first", the "mean" of their rewards, or none
         ("reject", the value of an invalid idea).
@@ -48,6 +54,7 @@ class RewardConfig:
     search: str = "auto"
     shaping: str = "published"
     softness: float = 0.01
+    penalties: Mapping[str, float] = field(default_factory=dict[str, float])
     several: str = "first"
     invalid_value: float = 0.0
     errors: str = "none"
@@ -65,6 +72,13 @@ class RewardConfig:
         for name in ("invalid_value", "error_value"):
             if not math.isfinite(getattr(self, name)):
                 raise UsageError(f"{name} = {getattr(self, name)}: a reward is a finite number")
+        object.__setattr__(self, "penalties", dict(self.penalties))
+        for name, share in self.penalties.items():
+            if name not in CHECKS or not 0 <= share <= 1:
+                raise UsageError(
+                    f"penalties: {name} = {share}: expected a number from 0 to 1 for some of "
+                    f"{', '.join(CHECKS)}"
+                )
         if not 0 < self.softness < 1:
             raise UsageError(f"softness = {self.softness}: expected a number between 0 and 1")
         if self.timeout_s is not None and not self.timeout_s > 0:

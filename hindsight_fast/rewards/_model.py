@@ -1,6 +1,7 @@
 """The reward model: requests in, results out; the same request earns the same in any batch."""
 
 import hashlib
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -19,10 +20,11 @@ from hindsight_fast.idea_text import IdeaText, idea_texts
 from hindsight_fast.ideas import TEXT_FIELDS
 from hindsight_fast.meeting import TextEncoder
 from hindsight_fast.pool import Pool, damage
+from hindsight_fast.rewards import _checks
 from hindsight_fast.rewards._batcher import Batcher
 from hindsight_fast.rewards._completions import Found, answer_of, find_ideas
 from hindsight_fast.rewards._config import RewardConfig
-from hindsight_fast.rewards._request import Request, RewardResult
+from hindsight_fast.rewards._request import Request, RewardResult, no_signs
 from hindsight_fast.rewards._selection import Selections
 from hindsight_fast.rewards._shaping import shaped
 from hindsight_fast.scanning import scan_on_cpu
@@ -31,6 +33,7 @@ from hindsight_kernels import Matches, match
 from hindsight_models import TextError
 
 _STEP: Final = 32  # texts encoded between two looks at the clock
+_PAPERS: Final = 10_000  # whose texts are kept in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,7 @@ class RewardModel:
         self._selections = Selections(pool)
         self._working, self._remembering = threading.Lock(), threading.Lock()
         self._known: OrderedDict[_Key, RewardResult] = OrderedDict()
+        self._papers: OrderedDict[str, str] = OrderedDict()
         self._batcher: Batcher[Request, _Outcome] = Batcher(self._outcomes)
 
     @classmethod
@@ -345,8 +349,9 @@ class RewardModel:
                 for item in items:
                     item.failure = _failed(error)
                 continue
-            for item, part in zip(items, parts, strict=True):
-                item.parts.append(part)
+            for place, part in zip(places, parts, strict=True):
+                item, at = good[place]
+                item.parts.append(self._checked(item, item.texts[at], part))
 
     def _parts(
         self,
@@ -377,7 +382,7 @@ class RewardModel:
             near = scorer.match_vectors(vectors).rows
             has = self._selections.have(topic)[near] & (near >= 0)
             on_topic = list((has.sum(axis=1) / np.maximum((near >= 0).sum(axis=1), 1)).tolist())
-        best = _names(pool, matches.best_rows)
+        best, nearest = _names(pool, matches.best_rows), _names(pool, matches.rows[:, 0])
         signature = self._limited_signature if is_limited else self.signature
         status = "ok" if n_papers else "no_papers"
         return [
@@ -392,10 +397,40 @@ class RewardModel:
                 n_matches=int(matches.n_matches[i]),
                 impact=float(matches.scores[i]),
                 best_paper_id=best[i],
+                nearest_paper_id=nearest[i],
                 on_topic=on_topic[i],
             )
             for i in range(len(items))
         ]
+
+    def _checked(self, item: _Asked, text: IdeaText, part: RewardResult) -> RewardResult:
+        """The same with the signs of hacking in its text, and what they take from its reward."""
+        whole = f"{text.head}\n{text.body}"
+        words = _checks.words_of(whole)
+        signs = no_signs()
+        signs["keyword_list"] = _checks.keyword_list(words)
+        signs["repetition"] = _checks.repetition(whole, words)
+        signs["injection"] = _checks.injection(whole)
+        signs["several"] = float(len(item.found.ideas) > 1)
+        signs["long"] = float(item.found.cut or text.cut)
+        if part.matched:
+            papers = {name for name in (part.best_paper_id, part.nearest_paper_id) if name}
+            signs["near_copy"] = max(
+                _checks.near_copy(words, self._text_of(name)) for name in papers
+            )
+        kept = math.prod(1 - share * signs[name] for name, share in self.config.penalties.items())
+        reward = part.reward or 0.0
+        return replace(part, signs=signs, reward=reward * kept if reward > 0 else reward)
+
+    def _text_of(self, paper_id: str) -> str:
+        """Title and abstract of a paper of the pool."""
+        if (known := self._papers.get(paper_id)) is None:
+            row = int(self._selections.rows([paper_id])[0]) + self.pool.offset
+            title, abstract = self.pool.store.papers(["title", "abstract"], row, row + 1).row(0)
+            known = self._papers[paper_id] = f"{title}. {abstract or ''}"
+            if len(self._papers) > _PAPERS:
+                self._papers.popitem(last=False)
+        return known
 
     def _limited(
         self, items: list[_Asked], vectors: NDArray[np.float32], impact: NDArray[np.float32]

@@ -2,8 +2,10 @@
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
+
+from hindsight_fast.rewards._checks import CHECKS
 
 FIELDS: Final = ("prompt_id", "topic", "cutoff", "exclude_ids")
 """Names under which a training set may say what a request is limited to."""
@@ -61,6 +63,11 @@ def _read(name: str, value: object) -> object:
     return (text,) if name == "exclude_ids" else text
 
 
+def no_signs() -> dict[str, float]:
+    """Every check, and no sign of what it looks for."""
+    return dict.fromkeys(CHECKS, 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class RewardResult:
     """What a completion earned, and why.
@@ -80,10 +87,14 @@ class RewardResult:
         Whether a paper reached theta, and how many of the K nearest did.
     impact
         Of the best of them, 0 without one.
-    best_paper_id
+    best_paper_id, nearest_paper_id
+        The match of the largest impact, and the nearest paper, matched or not.
     on_topic
         Share of the K nearest papers, of all topics, that have the topic that was asked for; None
         where none was.
+    signs
+        Of hacking, from 0 to 1 each, by the names of `CHECKS`; what they take from the reward is
+        the configuration's.
     n_ideas
         Ideas in the completion.
     truncated
@@ -104,7 +115,9 @@ class RewardResult:
     n_matches: int = 0
     impact: float = 0.0
     best_paper_id: str | None = None
+    nearest_paper_id: str | None = None
     on_topic: float | None = None
+    signs: Mapping[str, float] = field(default_factory=no_signs)
     n_ideas: int = 0
     truncated: bool = False
     error: str = ""
@@ -123,4 +136,5 @@ class RewardResult:
             "truncated": float(self.truncated),
             "scored": float(self.score is not None),
             "failed": float(self.status in ("timeout", "error")),
+            **self.signs,
         }
