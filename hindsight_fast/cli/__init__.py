@@ -25,6 +25,7 @@ from hindsight_fast.cli import (
     pool,
     report,
     score,
+    serve,
     venues,
 )
 
@@ -42,6 +43,7 @@ app.command()(pool.pool)
 app.command()(score.score)
 app.command()(score.explain)
 app.command()(calibrate.calibrate)
+app.command()(serve.serve)
 app.command()(inspection.info)
 app.command()(inspection.verify)
 app.command()(inspection.doctor)

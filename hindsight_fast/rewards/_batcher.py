@@ -21,6 +21,10 @@ _WINDOW = 0.003  # seconds in which others may join the first that comes
 _PAUSE = 0.002  # seconds after which a task looks again whether there is room
 
 
+class Closed(RuntimeError):
+    """No more requests are taken."""
+
+
 class Batcher(Generic[Asked, Answer]):
     """Joins single calls of threads and tasks into batches, in a thread of its own.
 
@@ -46,7 +50,7 @@ class Batcher(Generic[Asked, Answer]):
         ------
         TimeoutError
             There was none after so many seconds.
-        RuntimeError
+        Closed
             The batcher is closed.
         """
         self._start()
@@ -81,7 +85,7 @@ class Batcher(Generic[Asked, Answer]):
     def _start(self) -> None:
         with self._starting:
             if self._closed:
-                raise RuntimeError("the reward model was closed")
+                raise Closed("the reward model was closed")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, daemon=True, name="rewards")
                 self._thread.start()
