@@ -129,7 +129,7 @@ def test_the_same_ideas_earn_the_same_by_every_form(world: World, service: Servi
 
         def singly(place: int) -> float:
             sample = {"prompt": "Go!", "response": TEXTS[place], "label": limits[place]}
-            return client.post("/slime", json=sample).json()
+            return float(client.post("/slime", json=sample).json())
 
         with ThreadPoolExecutor(16) as threads:
             assert list(threads.map(singly, range(40))) == [one.reward for one in right]
@@ -185,7 +185,7 @@ def test_who_may_call(world: World) -> None:
             service.wait_until_ready(known)
             assert client.get("/health").status_code == 200
             for wrong in ("", "Bearer s3cre", "Bearer s3cret2", "Basic s3cret", "Bearer \xe9"):
-                headers = {"authorization": wrong.encode("latin-1")} if wrong else {}
+                headers = {b"authorization": wrong.encode("latin-1")} if wrong else None
                 for path in ("/ready", "/metrics", "/openapi.json"):
                     assert client.get(path, headers=headers).status_code == 401
             body = {"requests": [{"completion": TEXTS[0]}]}
@@ -383,25 +383,25 @@ class _Liar(http.server.BaseHTTPRequestHandler):
         pass
 
 
-GOOD = {"reward": 0.5, "score": 0.5, "status": "ok", "signature": "x", "new": 1}
+GOOD: dict[str, Any] = {"reward": 0.5, "score": 0.5, "status": "ok", "signature": "x", "new": 1}
 
 
-@pytest.mark.parametrize(
-    ("answers", "told"),
-    [
-        ([(200, {"results": [GOOD]})], None),
-        ([(503, {}), (429, {}), (200, {"results": [GOOD]})], None),
-        ([(200, {"results": [GOOD | {"reward": 1e9}]})], "no reward from -1 to 1"),
-        ([(200, {"results": [GOOD | {"reward": "high"}]})], "no reward from"),
-        ([(200, {"results": [GOOD | {"score": float("nan")}]})], "no reward from"),
-        ([(200, {"results": []})], "1 requests have 0 results"),
-        ([(200, {"rewards": [0.5]})], "none of this service"),
-        ([(200, {"results": [{"reward": 1}]})], "none of this service"),
-        ([(422, {"detail": "no"})], "422"),
-        ([(401, {})], "401"),
-        ([(500, {})] * 3, "500"),
-    ],
-)
+ANSWERS: list[tuple[list[tuple[int, Any]], str | None]] = [
+    ([(200, {"results": [GOOD]})], None),
+    ([(503, {}), (429, {}), (200, {"results": [GOOD]})], None),
+    ([(200, {"results": [GOOD | {"reward": 1e9}]})], "no reward from -1 to 1"),
+    ([(200, {"results": [GOOD | {"reward": "high"}]})], "no reward from"),
+    ([(200, {"results": [GOOD | {"score": float("nan")}]})], "no reward from"),
+    ([(200, {"results": []})], "1 requests have 0 results"),
+    ([(200, {"rewards": [0.5]})], "none of this service"),
+    ([(200, {"results": [{"reward": 1}]})], "none of this service"),
+    ([(422, {"detail": "no"})], "422"),
+    ([(401, {})], "401"),
+    ([(500, {})] * 3, "500"),
+]
+
+
+@pytest.mark.parametrize(("answers", "told"), ANSWERS)
 def test_answers_are_not_believed(answers: list[tuple[int, Any]], told: str | None) -> None:
     _Liar.answers = [(code, json.dumps(body)) for code, body in answers]
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Liar) as server:

@@ -15,7 +15,7 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Final, cast
@@ -209,7 +209,9 @@ def make_app(open_model: Callable[[], RewardModel], *, token: str | None = None)
 
 async def _unusable(_: Request, error: Exception) -> Response:
     """Say what is wrong with a body, but not what it is: that need not be text that can be sent."""
-    found = error.errors() if isinstance(error, RequestValidationError) else []
+    found: Sequence[Mapping[str, Any]] = []
+    if isinstance(error, RequestValidationError):
+        found = error.errors()
     detail = [{"loc": list(map(str, one["loc"])), "msg": str(one["msg"])} for one in found]
     return Response(json.dumps({"detail": detail}), 422, media_type="application/json")
 
