@@ -121,7 +121,7 @@ class RewardClient:
     def _read(self, raw: object) -> RewardResult:
         known = cast(dict[str, Any], raw)
         result = RewardResult(**{name: known[name] for name in known if name in _NAMES})
-        for value in (result.reward, result.score):
+        for value in cast(tuple[object, ...], (result.reward, result.score)):
             if value is not None and not (
                 isinstance(value, int | float)
                 and math.isfinite(value)
