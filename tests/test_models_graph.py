@@ -146,3 +146,15 @@ def test_exporting_twice_gives_the_same_bytes(tmp_path: Path) -> None:
         (other / "card.json").read_text()
     )
     assert (one / GRAPH_FILE).read_bytes() == (other / GRAPH_FILE).read_bytes()
+
+
+def test_a_graph_that_cannot_be_loaded_is_told_and_nothing_is_printed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tiny_model(tmp_path / "tiny")
+    graph = (folder / "model.onnx").read_bytes()
+    odd = graph.replace(b"MatMul", b"Mat\xaaul")  # names in its complaint are no UTF-8
+    assert odd != graph
+    with pytest.raises(ModelError, match="can't be loaded"):
+        CpuSession(odd, folder, Card.read(folder), "float32")
+    assert capfd.readouterr().out == ""  # onnxruntime would try again, and say so on stdout

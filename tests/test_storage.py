@@ -303,6 +303,8 @@ HOSTILE: list[dict[str, Any]] = [
     {"files": {f"f{i}": FACTS for i in range(1000)}},
     {"files": []},
     {"body": "text"},
+    {"body": {"title": "half a character: \ud83d"}},
+    {"body": {"\udc00": 1}},
     {"kind": 7},
     {"kind": "x" * 1000},
     {"fingerprint": "x" * 1000},

@@ -171,6 +171,8 @@ def _parse_manifest(folder: Path, raw: bytes) -> Manifest:
     if not isinstance(content, dict):
         raise TypeError("it is not a JSON object")
     content = cast(dict[str, Any], content)
+    if b"\\ud" in raw.lower():  # half of a character can't be printed or written
+        json.dumps(content, ensure_ascii=False).encode()
     own_hash = content.pop("hash", None)
     version = content.get("format_version")
     if type(version) is int and version > FORMAT_VERSION:

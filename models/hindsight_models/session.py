@@ -346,7 +346,8 @@ def _open(
         options.add_session_config_entry(_WEIGHTS_FOLDER, str(folder))
     runtime.set_default_logger_severity(_FATAL)
     try:
-        return runtime.InferenceSession(source, options, providers=providers)
+        # What fails is told, and not tried again on the CPU with words on stdout.
+        return runtime.InferenceSession(source, options, providers=providers, enable_fallback=0)
     except Exception as error:  # see _run
         raise ModelError(f"{_named(graph)} can't be loaded by onnxruntime: {error}") from error
     finally:
