@@ -8,7 +8,7 @@ RUN := $(BIN)/hindsight-fast
 EXTRA ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo gpu || echo cpu)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-export check bench bench-rivals clean
+.PHONY: help setup demo test test-slow test-export test-integrations check bench bench-rivals clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-13s %s\n", $$1, $$2}'
@@ -35,6 +35,11 @@ test-export:  ## exported graphs against torch and the adapters library (own env
 		sh scripts/setup.sh .venv-export cpu test export
 	.venv-export/bin/python -m pytest -m export -s tests/test_export_torch.py
 
+test-integrations:  ## a real run of TRL with our reward (own environment, torch)
+	@PYTHON="$(PYTHON)" CONSTRAINTS=constraints-integrations.txt \
+		sh scripts/setup.sh .venv-integrations cpu test integrations
+	.venv-integrations/bin/python -m pytest -m integration tests/test_integration_trl.py
+
 check:  ## ruff, mypy and pyright (strict), import-linter
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) $(EXTRA) test check bench
 	$(BIN)/ruff check .
@@ -55,4 +60,4 @@ bench-rivals:  ## encoding beside what else people would use (own environment, 2
 	.venv-export/bin/python -m benchmarks.run --rivals
 
 clean:  ## remove the virtual environment and caches, never data
-	rm -rf $(VENV) .venv-export .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache bench-out
+	rm -rf $(VENV) .venv-export .venv-integrations .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache bench-out

@@ -103,6 +103,10 @@ def _quota(cgroup: Path) -> float:
         return 0.0
 
 
+MAX_K = 1000
+"""Neighbours that can be looked at."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScoreConfig:
     """How ideas are scored against a pool.
@@ -125,8 +129,8 @@ class ScoreConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", int(self.k))  # numpy's numbers print as np.float32(...)
         object.__setattr__(self, "theta", float(self.theta))
-        if not 1 <= self.k <= 1000:
-            raise UsageError(f"k = {self.k}: between 1 and 1000 neighbours can be looked at")
+        if not 1 <= self.k <= MAX_K:
+            raise UsageError(f"k = {self.k}: between 1 and {MAX_K} neighbours can be looked at")
         if not -1.0 <= self.theta <= 1.0:
             raise UsageError(f"theta = {self.theta}: a cosine lies between -1 and 1")
         if self.search not in ("auto", "exact", "index"):

@@ -6,6 +6,7 @@ A file's `date` is no knowledge date: it says when an idea was written down, not
 """
 
 import json
+import sys
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -128,7 +129,7 @@ def read_ideas(
         If the file can't be read at all, no record of the first batch has a field of an idea,
         or, with `strict`, at the first bad record.
     """
-    records = islice(_records(path), limit)
+    records = islice(_records(path), _most(limit))
     number = 0
     while chunk := list(islice(records, batch)):
         if number not in skip:
@@ -155,7 +156,11 @@ def count_ideas(path: Path, limit: int | None = None) -> int:
     if _form(path) == "parquet":
         n = tables.count(path)
         return n if limit is None else min(n, limit)
-    return sum(1 for _ in islice(_records(path), limit))
+    return sum(1 for _ in islice(_records(path), _most(limit)))
+
+
+def _most(limit: int | None) -> int | None:
+    return None if limit is None else min(limit, sys.maxsize)
 
 
 def ideas_at(path: Path, places: Collection[int]) -> pl.DataFrame:

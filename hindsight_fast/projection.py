@@ -4,7 +4,7 @@
 only how long it takes. Axes are the first principal components, turned at random among themselves:
 so all have about the same variance, and a byte says as much of each. Their number makes
 
-    PAIR + BYTE axes + RESCORING d (share of papers that are rescored)
+    PAIR + BYTE axes + 6 d axes / papers + RESCORING d (share of papers that are rescored)
 
 least, in products of float32 per paper and idea. The share is measured on a sample, some papers of
 which are taken for ideas: as the mean over a scan, which at first knows little of what is near. It
@@ -16,6 +16,7 @@ and scan-bounds.npy (float32 (n, 5)); see `hindsight_kernels.Projected`.
 
 import math
 import warnings
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -27,7 +28,7 @@ from hindsight_fast.codes import Principal, principal
 from hindsight_fast.errors import ArtefactError
 from hindsight_fast.storage import create_array, map_array
 from hindsight_kernels import Limits, Multiply, Projected, project
-from hindsight_models import IntegerProducts, ModelError
+from hindsight_models import ModelError
 
 MEAN, AXES, CODES, BOUNDS = FILES = (
     "scan-mean.npy",
@@ -52,6 +53,7 @@ _QUANTISED = 3.2 / 12**0.5  # error of a row of bytes, in lengths per step: the 
 # hundred numbers is some 3.2 times their root mean square
 _LONGEST = 3.0  # of unit vectors, the mean's norm and their variance are at most 1 each
 _SEED = 20230601
+_LARGEST_K = 1_000_000
 _MORE = (1, 2, 4, 8, 16, 32, 64, 128)  # K, in the K that axes are chosen for
 
 
@@ -109,7 +111,7 @@ def build_projection(
     return {
         "n_axes": n_axes,
         "variance": float(kept),
-        "products": PAIR + BYTE * n_axes,
+        "products": PAIR + (BYTE + 6 * d / len(rows)) * n_axes,
         "rescoring": rescoring,
         "k": k,
         "limits": limits._asdict(),
@@ -123,6 +125,11 @@ def turned(axes: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     turn = np.linalg.qr(rng.standard_normal((n_axes, n_axes)))[0]
     other: NDArray[np.float64] = axes.astype(np.float64) @ turn
     return other
+
+
+def is_current(facts: Mapping[str, Any]) -> bool:
+    """Whether a projection has the facts of this version; `pool --overwrite` makes it anew."""
+    return isinstance(facts.get("rescoring"), list)
 
 
 def cost(facts: dict[str, Any], k: int) -> float:
@@ -158,6 +165,7 @@ def _axes(found: Principal, n: int, k: int) -> _Chosen | None:
     ordered = np.sort(similarity, axis=1)
 
     # A scan looks at the best of each of two parts when it saw 1,024 papers, and then 3 times more.
+    own = 6.0 * d / n  # of an axis: an idea along it, in float64
     looks = 2 * (1 + math.log(max(n / 2048, 1), 3))
 
     def rescored(bound: NDArray[np.float64], k: float) -> float:
@@ -182,7 +190,7 @@ def _axes(found: Principal, n: int, k: int) -> _Chosen | None:
         of_left_out = np.sqrt(np.maximum(of_ideas - w, 0) + of_rounded**2)
         bound = along + offset + np.outer(of_left_out, left_out)
         bound += np.outer(np.sqrt(w), rounding) + np.outer(of_rounded, np.sqrt(inside))
-        if (this := PAIR + BYTE * some.stop + rescored(bound, k)) < lowest:
+        if (this := PAIR + (BYTE + own) * some.stop + rescored(bound, k)) < lowest:
             lowest, best = this, bound.copy()
             chosen = _Chosen(some.stop, [])
     if chosen is not None:
@@ -194,8 +202,11 @@ def _axes(found: Principal, n: int, k: int) -> _Chosen | None:
 def byte_products() -> Multiply | None:
     """Fast products of bytes for `pruned_scan`, or None, where it must do without."""
     try:
+        # It needs onnx and onnxruntime, which opening a pool does not.
+        from hindsight_models import IntegerProducts
+
         return IntegerProducts()
-    except ModelError as error:
+    except (ImportError, ModelError) as error:
         warnings.warn(f"the exact scan is slower than it could be: {error}", stacklevel=2)
         return None
 
@@ -209,16 +220,20 @@ def open_projection(folder: Path, facts: dict[str, Any], n: int, d: int) -> Proj
         A file or a fact is missing or of another kind.
     """
     try:
-        n_axes, limits = int(facts["n_axes"]), Limits(**facts["limits"])
-        if not (0 < n_axes <= d and all(isinstance(one, float) and one >= 0 for one in limits)):
-            raise ValueError(f"{n_axes} axes, {limits}")
-        rescoring = [float(one) for one in facts["rescoring"]]
-        if not (len(rescoring) == len(_MORE) and 0 <= float(facts["products"]) < math.inf):
-            raise ValueError(f"{facts['products']} products, and {rescoring}")
-        if not all(0 <= one < math.inf for one in rescoring) or int(facts["k"]) < 1:
-            raise ValueError(f"{rescoring} for K = {facts['k']}")
+        n_axes, limits = facts["n_axes"], Limits(**facts["limits"])
+        products: object = facts["products"]
+        rescoring: list[object] = facts["rescoring"]
+        if not (type(n_axes) is int and 0 < n_axes <= d):
+            raise ValueError(f"{n_axes!r} axes")
+        if not (is_current(facts) and len(rescoring) == len(_MORE)):
+            raise ValueError(f"rescoring {rescoring!r}")
+        for one in (*limits, products, *rescoring):
+            if not (isinstance(one, float) and 0 <= one < math.inf):
+                raise ValueError(f"{one!r} among {limits}, {products!r} and {rescoring!r}")
+        if not (type(facts["k"]) is int and 1 <= facts["k"] <= _LARGEST_K):
+            raise ValueError(f"K = {facts['k']!r}")
     except (KeyError, TypeError, ValueError) as error:
-        raise ArtefactError(f"{folder}: no facts of a projection: {error}") from error
+        raise ArtefactError(f"{folder}: no facts of a projection: {str(error)[:200]}") from error
     return Projected(
         np.array(map_array(folder / MEAN, np.float32, (d,))),
         np.array(map_array(folder / AXES, np.float32, (d, n_axes))),

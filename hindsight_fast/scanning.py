@@ -83,7 +83,7 @@ class Scan:
             self.device = self._open(device).device
 
     def nominate(self, vectors: NDArray[np.float32]) -> NDArray[np.int32]:
-        """Rows of papers for each of n unit vectors, (n, c), ascending, padded with -1.
+        """Rows of papers for each of n unit vectors, (n, c), padded with -1.
 
         Raises
         ------
@@ -181,6 +181,9 @@ def scan_on_cpu(
         The pool's, or less than 0 for more papers that don't count.
     """
     arrays = (vectors, pool.vectors, impact)
-    if pool.projection is None or pool.scan_products(k) >= vectors.shape[1]:
-        return scan(*arrays, k, threads=threads)
-    return pruned_scan(*arrays, pool.projection, k, threads=threads, multiply=byte_products())
+    if pool.projection is not None and pool.scan_products(k) < vectors.shape[1]:
+        multiply = byte_products()
+        if multiply is not None:  # without, float32 products of bytes take longer than the scan
+            with translated():
+                return pruned_scan(*arrays, pool.projection, k, threads=threads, multiply=multiply)
+    return scan(*arrays, k, threads=threads)

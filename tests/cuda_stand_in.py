@@ -79,7 +79,10 @@ class StandIn:
     def preload_dlls(self) -> None:
         print("Failed to load libcublasLt.so.13")  # the real one prints too
 
-    def InferenceSession(self, graph: Any, options: Any, providers: list[Any]) -> Any:
+    def InferenceSession(
+        self, graph: Any, options: Any, providers: list[Any], *, enable_fallback: int
+    ) -> Any:
+        assert not enable_fallback  # a GPU that fails must not become the CPU
         if isinstance(providers[0], str):
             return onnxruntime.InferenceSession(graph, options, providers=providers)
         if self.refuses:

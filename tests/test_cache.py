@@ -343,3 +343,14 @@ def test_threads_and_forks_use_it_at_once(encoder: Encoder, tmp_path: Path) -> N
     assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0, 0, 0]
     assert not wrong and cache.trouble is None
     assert not cache.fill(vector_keys(encoder, texts(50)), Encoded.empty(50, encoder.dim))
+
+
+def test_damage_that_is_quoted_is_told(tmp_path: Path) -> None:
+    VectorCache(tmp_path / "c").close()
+    path = tmp_path / "c" / "vectors.sqlite"
+    raw = path.read_bytes()
+    damaged = raw.replace(b"CREATE TABLE vectors", b"CREATE TABLE vect\x82rs")
+    assert damaged != raw
+    path.write_bytes(damaged)  # SQLite's message has that byte, and then Python can't read it
+    with pytest.raises(ArtefactError, match="is damaged"):
+        VectorCache(tmp_path / "c")

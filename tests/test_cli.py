@@ -1,5 +1,6 @@
 """The command line as a person meets it: verbs, exit codes, output, interruptions."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ import polars as pl
 import pytest
 
 from command_line import environment, run, start
+from hindsight_fast.cli import console, inspection
 from paper_tables import paper
 from scoring_world import made_up_ideas
 from tiny_model import tiny_model
@@ -350,3 +352,19 @@ def test_a_cache_saves_the_encoding_and_only_takes_its_own_folder(
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
     foreign = run(home, place, f"{command} --cache store --out {tmp_path}/three.csv")
     assert foreign.returncode == 2 and "is no cache" in foreign.stderr
+
+
+def test_an_error_that_a_signal_caused_is_an_interruption(
+    home: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """usearch puts an error of its own in the place of the exit."""
+
+    def interrupted(*_: object) -> None:
+        with contextlib.suppress(SystemExit):
+            console.stop(signal.SIGTERM)
+        raise RuntimeError("Operation has been terminated")
+
+    monkeypatch.setattr(console, "_stopped_by", None)
+    monkeypatch.setattr(inspection, "_facts", interrupted)
+    done = run(home, place, "info pool")
+    assert done.returncode == 143 and "Traceback" not in done.stderr

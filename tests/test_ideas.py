@@ -142,6 +142,12 @@ def test_extra_is_json_whatever_it_holds(tmp_path: Path) -> None:
         ideas_frame(["an idea"])  # type: ignore[list-item] # pyright: ignore[reportArgumentType]
 
 
+def test_a_limit_of_any_size(tmp_path: Path) -> None:
+    file = lines(tmp_path / "i.jsonl", GOOD, GOOD)
+    assert sum(frame.height for frame in read_ideas(file, limit=10**30)) == 2
+    assert count_ideas(file, 10**30) == 2
+
+
 def test_finding_one_idea(tmp_path: Path) -> None:
     file = lines(tmp_path / "i.jsonl", GOOD, {**GOOD, "id": "b", "title": "Second"})
     assert find_idea(str(file), None)["idea_id"].item() == "a"

@@ -122,8 +122,23 @@ def test_numbers_that_overflow_are_refused() -> None:
             np.empty((2, 0), np.uint8),
             np.empty((2, 5), np.float32),
         )
+    papers = np.array([[1e-31], [-1e-31]], np.float32)
+    long = project(
+        papers,
+        np.zeros(1, np.float32),
+        np.array([[100]], np.float32),
+        np.empty((2, 1), np.uint8),
+        np.empty((2, 5), np.float32),
+    )
+    with pytest.raises(ValueError, match="beyond float32"):  # a step of it, though it is finite
+        pruned_scan(
+            np.array([[3e38]], np.float32), papers, np.ones(2, np.float32), long, 1, threads=1
+        )
     papers = unit(rng, 40, 8)
     near = projected(papers, 4, rng)
+    with pytest.raises(ValueError, match="are no numbers"):
+        odd = near._replace(axes=np.full_like(near.axes, np.nan))
+        pruned_scan(papers, papers, np.ones(40, np.float32), odd, 3, threads=1)
     far = near._replace(mean=near.mean + np.float32(1e16))
     with pytest.raises(ValueError, match="not near 1"):
         pruned_scan(papers, papers, np.ones(40, np.float32), far, 3, threads=1)

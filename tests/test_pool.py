@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from forging import forge, settle
 from hindsight_fast.encoders import Encoder, load_encoder
 from hindsight_fast.encoding import embed_store
 from hindsight_fast.errors import ArtefactError, HindsightError, StorageError, UsageError
@@ -22,7 +23,6 @@ from hindsight_fast.papers.choosing import Where
 from hindsight_fast.pool import Pool, build_pool, describe, verify_artefact
 from hindsight_fast.store import Store, build_store
 from paper_tables import paper, table
-from test_storage import forge
 from tiny_model import tiny_model
 
 T, E = dt.date(2023, 6, 1), dt.date(2023, 12, 31)
@@ -497,3 +497,15 @@ def test_a_pool_opened_while_another_process_replaces_it_is_one_or_the_other(
     assert len(sizes) > 1
     build_pool(store, path, cutoff=T, until=E, overwrite=True)
     assert {entry.name for entry in tmp_path.iterdir()} == {"pool", "store"}
+
+
+@pytest.mark.parametrize("value", [2.0, 1e38, np.inf, np.nan, -0.5, -1.0])
+def test_impact_that_nobody_can_have_is_refused(tmp_path: Path, store: Store, value: float) -> None:
+    path = tmp_path / "pool"
+    pool = build_pool(store, path, cutoff=T, until=E)
+    impact = np.array(pool.impact)
+    impact[int(np.argmax(impact >= 0))] = value  # -1.0: one paper fewer than the manifest says
+    np.save(path / "impact.npy", impact)
+    settle(path)
+    with pytest.raises(ArtefactError, match="impact is not"):
+        Pool.open(path, store)

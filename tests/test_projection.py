@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
+from forging import forge
 from hindsight_fast import Scorer, projection
 from hindsight_fast.cli.facts import rows
 from hindsight_fast.errors import ArtefactError
@@ -163,6 +164,11 @@ def test_a_flipped_bit_is_found_by_verify(world: World, tmp_path: Path) -> None:
         {"n_axes": 16, "limits": {"length": float("nan"), "outside": 1.0, "inside": 1.0}},
         {"n_axes": 16, "limits": [1.0] * 5},
         {"n_axes": 16, "limits": LIMITS},
+        {"n_axes": 16.5, "limits": LIMITS, "rescoring": [1.0] * 8, "products": 20.0, "k": 5},
+        {"n_axes": 16, "limits": LIMITS, "rescoring": "12345678", "products": 20.0, "k": 5},
+        {"n_axes": 16, "limits": LIMITS, "rescoring": [1.0] * 8, "products": 10**400, "k": 5},
+        {"n_axes": 16, "limits": LIMITS, "rescoring": [10**400] * 8, "products": 20.0, "k": 5},
+        {"n_axes": 16, "limits": LIMITS, "rescoring": [1.0] * 8, "products": 20.0, "k": 10**9},
         {"n_axes": 16, "limits": LIMITS, "rescoring": [1.0] * 8, "products": float("nan"), "k": 5},
         {"n_axes": 16, "limits": LIMITS, "rescoring": [1.0] * 8, "products": -1.0, "k": 5},
         {"n_axes": 16, "limits": LIMITS, "rescoring": [1.0] * 8, "products": 20.0, "k": 0},
@@ -175,10 +181,33 @@ def test_a_flipped_bit_is_found_by_verify(world: World, tmp_path: Path) -> None:
 def test_facts_that_make_no_sense_are_refused(
     facts: dict[str, object], world: World, tmp_path: Path
 ) -> None:
+    own = world.pool.manifest.table("scan")
+    path, (n, d) = world.pool.path, world.pool.vectors.shape
+    open_projection(path, own, n, d)
+    if facts.get("n_axes") == 16:  # all but what is wrong is as it should be
+        facts = facts | {"n_axes": own["n_axes"]}
+    with pytest.raises(ArtefactError, match="no facts of a projection"):
+        open_projection(path, facts, n, d)
+
+
+def test_facts_of_the_version_before_are_left_alone(world: World, tmp_path: Path) -> None:
     path = tmp_path / "pool"
     shutil.copytree(world.pool.path, path)
-    with pytest.raises(ArtefactError):
-        open_projection(path, facts, world.pool.n, world.pool.vectors.shape[1])
+    scan = world.pool.manifest.table("scan")
+    body = {**world.pool.manifest.body, "scan": {**scan, "rescoring": 1.0}}
+    forge(path, body=body)
+    assert Pool.open(path, world.store, trust=True).projection is None
+
+
+def test_damage_is_found_before_a_projection_is_used(world: World, tmp_path: Path) -> None:
+    """Also where no look at opening goes: of large files only some blocks are looked at there."""
+    path = tmp_path / "pool"
+    shutil.copytree(world.pool.path, path)
+    raw = bytearray((path / projection.BOUNDS).read_bytes())
+    raw[len(raw) // 2] ^= 1
+    (path / projection.BOUNDS).write_bytes(raw)
+    with pytest.raises(ArtefactError, match=projection.BOUNDS):
+        Pool.open(path, world.store, trust=True)
 
 
 def near_a_mean(n: int, d: int, rank: int) -> NDArray[np.float32]:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from hindsight_fast.encoding import encode_texts
 from hindsight_fast.errors import UsageError
+from hindsight_fast.model_folders import translated
 from hindsight_fast.pool import Pool, damage
 from hindsight_fast.projection import byte_products
 from hindsight_fast.scoring import Scorer
@@ -71,12 +72,14 @@ def nearest(
     for start in range(0, len(vectors), _BATCH):
         some = slice(start, start + _BATCH)
         arrays = (vectors[some], papers, impact)
-        if projection is None:
+        multiply = None if projection is None else byte_products()
+        if projection is None or multiply is None:
             candidates = scan(*arrays, more, threads=threads)
         else:
-            candidates = pruned_scan(
-                *arrays, projection, more, threads=threads, multiply=byte_products()
-            )
+            with translated():
+                candidates = pruned_scan(
+                    *arrays, projection, more, threads=threads, multiply=multiply
+                )
         if own is not None:
             candidates[candidates == own[some, None]] = -1
         found = match(*arrays, candidates, wanted, 0.0, threads=threads)

@@ -85,7 +85,11 @@ def main() -> NoReturn:
         console.check_names(sys.argv)
         with warnings.catch_warnings():
             warnings.showwarning = console.warn
-            app()
+            try:
+                app()
+            except Exception:
+                console.go_on()
+                raise
         sys.stdout.flush()
     except HindsightError as error:
         console.note(f"hindsight-fast: {error}")

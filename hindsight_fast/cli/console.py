@@ -85,8 +85,11 @@ def stop(number: int, _frame: FrameType | None = None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _go_on() -> None:
-    """Leave if a signal's exit was lost: raised in a finaliser, it's printed and forgotten."""
+def go_on() -> None:
+    """Leave if a signal's exit was lost.
+
+    Raised in a finaliser, it's printed and forgotten; a library may put its own error in its place.
+    """
     if _stopped_by is not None:
         raise SystemExit(128 + _stopped_by)
 
@@ -235,7 +238,7 @@ def _checked(advance: Advance) -> Advance:
     def advance_or_leave(
         done: int, total: int, *, tokens: int = 0, label: str = "", more: str = ""
     ) -> None:
-        _go_on()
+        go_on()
         if label:
             advance(done, total, tokens=tokens, label=label, more=more)
         else:

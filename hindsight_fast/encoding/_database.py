@@ -232,9 +232,11 @@ class Database:
     def _in_words(self) -> Generator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # a message may quote the damage
             name = getattr(error, "sqlite_errorname", "")
-            if isinstance(error, _Cut) or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            if isinstance(error, _Cut | UnicodeDecodeError) or name.startswith(
+                ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+            ):
                 raise ArtefactError(
                     f"the cache {self.path} is damaged ({error}): remove {self.path.parent}; "
                     "nothing but the time that it saves is lost"

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hindsight_fast.errors import ArtefactError
 from hindsight_fast.papers import answers
 from hindsight_fast.pool._read import KIND, Pool
@@ -81,11 +79,6 @@ def _verify_pool(path: Path) -> list[str]:
     manifest = verify_folder(path, KIND)
     pool = Pool.open(path)
     checked = [f"{len(manifest.files)} files", f"impact of {pool.n_papers} papers"]
-    impact = np.asarray(pool.impact)
-    eligible = impact >= 0
-    right = (impact == -1) | (eligible & (impact <= 1))
-    if not right.all() or int(eligible.sum()) != pool.n_papers:
-        raise ArtefactError(f"{path}: the impact is not between 0 and 1, or not of {pool.n_papers}")
     check_unit_rows(pool.vectors, f"vectors of {path}")
     if pool.trusted and pool.index is not None:
         checked.append("index")

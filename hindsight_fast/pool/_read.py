@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from hindsight_fast import projection
 from hindsight_fast.agreement import Agreement
-from hindsight_fast.config import fingerprint
+from hindsight_fast.config import MAX_K, fingerprint
 from hindsight_fast.errors import ArtefactError, UsageError
 from hindsight_fast.impact import in_words
 from hindsight_fast.pool import _own_index
-from hindsight_fast.storage import Manifest, is_trusted, map_array, open_with
+from hindsight_fast.storage import Manifest, full_hash_once, is_trusted, map_array, open_with
 from hindsight_fast.storage import trust as remember
 from hindsight_fast.store import Store, Vectors
 from hindsight_fast.version import __version__
@@ -98,7 +98,7 @@ class Pool:
         self.offset = manifest.integer("offset", high=_MAX_ROWS)
         self.n = manifest.integer("n", high=_MAX_ROWS)
         self.n_papers = manifest.integer("n_papers", high=self.n)
-        self.k = manifest.integer("k", 1, _MAX_ROWS)
+        self.k = manifest.integer("k", 1, MAX_K)
         self.theta = manifest.real("theta", -1, 1)
         self.cutoff, self.until, self.start = (
             manifest.date(key) for key in ("cutoff", "until", "start")
@@ -119,6 +119,11 @@ class Pool:
         self.coverage = manifest.table("coverage")
         manifest.file(IMPACT)
         self.impact: NDArray[np.float32] = map_array(path / IMPACT, np.float32, (self.n,))
+        eligible = self.impact >= 0
+        if not ((self.impact == -1) | (eligible & (self.impact <= 1))).all():
+            raise ArtefactError(f"{path}: an impact is not between 0 and 1; make the pool again")
+        if int(eligible.sum()) != self.n_papers:
+            raise ArtefactError(f"{path}: its impact is not that of {self.n_papers:,} papers")
         of_store = self._vectors()
         self.vectors: NDArray[np.float32] = of_store.array[self.offset : self.offset + self.n]
         self.precision = of_store.precision
@@ -296,10 +301,13 @@ class Pool:
             raise ArtefactError(f"{self.path}: no facts of a projection; make the pool again")
         for name in projection.FILES:
             self.manifest.file(name)
-        if facts["of"] != vectors.content_hash:
+        if facts["of"] != vectors.content_hash or not self.trusted:
             return None
-        opened = projection.open_projection(self.path, facts, *self.vectors.shape)
-        return opened if self.trusted else None
+        if not projection.is_current(facts):
+            return None
+        for name in projection.FILES:
+            full_hash_once(self.path / name, self.manifest.file(name))
+        return projection.open_projection(self.path, facts, *self.vectors.shape)
 
     def _view_index(self) -> "Index | None":
         config = _own_index.settings(self.manifest)

@@ -91,7 +91,9 @@ def look_at(
         full_hash_once(path / name, facts)
     of_rows = (old.integer("offset"), old.integer("offset") + old.integer("n")) == rows
     along, index = old.body.get("scan"), old.body.get("index")
-    if not (of_rows and along is not None and along.get("of") == vectors.content_hash):
+    if along is not None and not (
+        of_rows and along.get("of") == vectors.content_hash and projection.is_current(along)
+    ):
         along = None
     found = _own_index.settings(old)
     if config is None or found is None or index is None:

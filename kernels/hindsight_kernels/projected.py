@@ -1,5 +1,6 @@
 """Papers as small integers along axes, and how much of each that leaves out, for `pruned`."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -92,6 +93,7 @@ def project(
     """
     m, v = mean.astype(np.float64), axes.astype(np.float64)
     slack = float(np.linalg.norm(v.T @ v - np.eye(v.shape[1]))) * (1 + 1e-9)
+    u = rounding(*v.shape)
     largest = np.zeros(4)
     for start in range(0, len(papers), _AT_ONCE):
         some = slice(start, min(start + _AT_ONCE, len(papers)))
@@ -107,14 +109,14 @@ def project(
         size, length = norms(y), norms(t)
         all_sizes = size + length + norms(turned)
         squared = size**2 - 2 * np.einsum("ij,ij->i", turned, t) + length**2
-        outside = np.sqrt(np.maximum(squared, 0) + 1e-12 * all_sizes**2 + slack * length**2)
+        outside = np.sqrt(np.maximum(squared, 0) + 4 * u * all_sizes**2 + slack * length**2)
         inside = norms(turned - t) + slack * length
         measured = np.stack(
             [
                 scale,
-                above(outside, all_sizes),
-                above(inside, all_sizes),
-                above(length, size),
+                above(outside, all_sizes, u),
+                above(inside, all_sizes, u),
+                above(length, size, u),
                 y @ m,
             ],
             axis=1,
@@ -140,6 +142,13 @@ def quantised(
 
 
 def checked(projected: Projected, papers: NDArray[np.float32]) -> Projected:
+    """The same with arrays that kernels take, if they are of these papers, and axes of numbers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        They aren't.
+    """
     mean = check_array("mean", projected.mean, np.float32, 1, copy=True)
     axes = check_array("axes", projected.axes, np.float32, 2, copy=True)
     codes = check_array("codes", projected.codes, np.uint8, 2, copy=False)
@@ -148,15 +157,31 @@ def checked(projected: Projected, papers: NDArray[np.float32]) -> Projected:
     shapes = (mean.shape, axes.shape[:1], codes.shape, bounds.shape)
     if shapes != ((d,), (d,), (n, axes.shape[1]), (n, COLUMNS)):
         raise ValueError(f"papers are {papers.shape}, but their projections are {shapes}")
+    if not (np.isfinite(mean).all() and np.isfinite(axes).all()):
+        raise ValueError("the axes of the projection, or its mean, are no numbers")
     return Projected(mean, axes, codes, bounds, projected.limits)
 
 
 def norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    norms: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    return norms
+    """Lengths of rows."""
+    found: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return found
 
 
-def above(norms: NDArray[np.float64], size: NDArray[np.float64]) -> NDArray[np.float32]:
-    """float32 and no less than norms of rows that were computed from others of `size`."""
-    raised = norms * (1 + 1e-9) + 1e-12 * size
+def rounding(d: int, a: int) -> float:
+    """More than what rounding adds to the length of a product of a row and axes (d, a), per length.
+
+    Each of at most max(d, a) sums of as many products is off by gamma of their number times the
+    product of lengths (Higham 2002, section 3.1); that of all is larger by the root of their
+    number. Never less than 1e-12.
+    """
+    most = float(max(d, a))
+    return max(1e-12, 4 * most * math.sqrt(most) * 2.0**-53)
+
+
+def above(
+    lengths: NDArray[np.float64], size: NDArray[np.float64], rounded: float
+) -> NDArray[np.float32]:
+    """float32 and no less than lengths of rows that were computed from others of `size`."""
+    raised = lengths * (1 + 1e-9) + rounded * size
     return np.nextafter(raised.astype(np.float32), np.float32(np.inf))

@@ -47,7 +47,7 @@ from hindsight_kernels._jit import (
 )
 from hindsight_kernels._threads import clamp_threads, run_all, single_threaded_blas
 from hindsight_kernels.match import check_vectors, match
-from hindsight_kernels.projected import STEPS, ZERO, Projected, above, checked, norms, quantised
+from hindsight_kernels.projected import ZERO, Projected, above, checked, norms, quantised, rounding
 
 BLOCK = 1024
 """Papers per matrix product."""
@@ -176,7 +176,7 @@ def pruned_scan(
 
 def by_blas(rows: NDArray[np.uint8], columns: NDArray[np.int8]) -> NDArray[np.int32]:
     """Multiply in float32 or float64, whichever holds every sum exactly."""
-    kind = np.float32 if rows.shape[1] * STEPS * _STEPS < 2**24 else np.float64
+    kind = np.float32 if rows.shape[1] * ZERO * _STEPS < 2**24 else np.float64
     centred = np.subtract(rows, ZERO, dtype=kind)
     found: NDArray[np.int32] = (centred @ columns.astype(kind)).astype(np.int32)
     found += ZERO * columns.sum(axis=0, dtype=np.int32)
@@ -186,7 +186,7 @@ def by_blas(rows: NDArray[np.uint8], columns: NDArray[np.int8]) -> NDArray[np.in
 def _prepared(queries: NDArray[np.float32], projected: Projected) -> _Ideas:
     limits = projected.limits
     m, v = projected.mean.astype(np.float64), projected.axes.astype(np.float64)
-    d = len(v)
+    d, u = len(v), rounding(*v.shape)
     with np.errstate(all="ignore"):  # NaN and inf have no products, and are nominated nothing
         q = queries.astype(np.float64)
         q[~np.isfinite(q).all(axis=1)] = np.nan
@@ -195,8 +195,12 @@ def _prepared(queries: NDArray[np.float32], projected: Projected) -> _Ideas:
         w = scale[:, None].astype(np.float64) * steps
         f = z - w @ v.T
         size = norms(z)
-        outside, inside = above(norms(f), size), above(norms(w), size)
-        across = above(norms(f @ v) + limits.slack * inside, size)
+        outside, inside = above(norms(f), size, u), above(norms(w), size, u)
+        across = above(norms(f @ v) + limits.slack * inside, size, u)
+        known = np.isfinite(size)
+        for bound in (scale, outside, inside, across):
+            if not np.isfinite(bound[known]).all():
+                raise ValueError("a query along the axes is beyond float32, not near 1")
         whole = np.nan_to_num(steps).astype(np.int8)
         o, i, c = (one.astype(np.float64) for one in (outside, inside, across))
         of_papers = limits.length * (1 + limits.slack) + limits.outside + norms(m[None])[0]
@@ -208,7 +212,7 @@ def _prepared(queries: NDArray[np.float32], projected: Projected) -> _Ideas:
         errors = (
             _gamma(_ROUNDINGS, _U) * magnitude
             + _U * limits.offset
-            + 1e-12 * size * limits.length
+            + u * size * limits.length
             + (_U + 4 * _gamma(d, _U64)) * of_queries * of_papers
         ) * (1 + 1e-6) + (d + _ROUNDINGS) * 2.0**-125
         columns = np.ascontiguousarray(whole.T)
