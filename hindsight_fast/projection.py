@@ -4,7 +4,7 @@
 only how long it takes. Axes are the first principal components, turned at random among themselves:
 so all have about the same variance, and a byte says as much of each. Their number makes
 
-    PAIR + BYTE axes + 6 d axes / papers + RESCORING d (share of papers that are rescored)
+    PAIR + BYTE axes + PREPARING d axes / papers + RESCORING d (share of papers that are rescored)
 
 least, in products of float32 per paper and idea. The share is measured on a sample, some papers of
 which are taken for ideas: as the mean over a scan, which at first knows little of what is near. It
@@ -40,10 +40,11 @@ MEAN, AXES, CODES, BOUNDS = FILES = (
 FEWEST: Final = 20_000
 """Of fewer papers the plain scan takes no time worth saving."""
 
-PAIR, BYTE, RESCORING = 60.0, 0.25, 100.0
+PAIR, BYTE, RESCORING, PREPARING = 60.0, 0.25, 100.0, 6.0
 """In products of float32: what an idea and a paper take beside their bytes, a byte, and a paper
-that is rescored, per number of its vector (most of that is waiting for it). Two threads of a Xeon
-with AMX take 70 and 0.13; a processor without VNNI takes more for a byte."""
+that is rescored, per number of its vector (most of that is waiting for it); and what an idea takes
+alone, per number of the axes (three products in float64). Two threads of a Xeon with AMX take 70
+and 0.13 for the first two; a processor without VNNI takes more for a byte."""
 
 _BOUNDS = 5
 _IDEAS = 64
@@ -111,7 +112,7 @@ def build_projection(
     return {
         "n_axes": n_axes,
         "variance": float(kept),
-        "products": PAIR + (BYTE + 6 * d / len(rows)) * n_axes,
+        "products": PAIR + (BYTE + PREPARING * d / len(rows)) * n_axes,
         "rescoring": rescoring,
         "k": k,
         "limits": limits._asdict(),
@@ -165,7 +166,7 @@ def _axes(found: Principal, n: int, k: int) -> _Chosen | None:
     ordered = np.sort(similarity, axis=1)
 
     # A scan looks at the best of each of two parts when it saw 1,024 papers, and then 3 times more.
-    own = 6.0 * d / n  # of an axis: an idea along it, in float64
+    own = PREPARING * d / n
     looks = 2 * (1 + math.log(max(n / 2048, 1), 3))
 
     def rescored(bound: NDArray[np.float64], k: float) -> float:

@@ -74,6 +74,7 @@ def make_build(folder: Path, seed: int) -> Build:
         patch.setattr(projection, "FEWEST", 20)
         patch.setattr(projection, "RESCORING", 1)
         patch.setattr(projection, "PAIR", 1)
+        patch.setattr(projection, "PREPARING", 0)
         pool = build_pool(
             store, folder / "pool", cutoff=T, until=E, k=5, theta=0.5, index=IndexConfig()
         )

@@ -3,7 +3,7 @@
 from hindsight_fast.planning._gpus import GPUS, UTILISATION, Gpu
 from hindsight_fast.planning._job import KNOWN_SHAPES, Job, Shape, shape_of
 from hindsight_fast.planning._machine import Machine, look
-from hindsight_fast.planning._measuring import measure_speeds
+from hindsight_fast.planning._measuring import measure_speeds, typical_texts
 from hindsight_fast.planning._plan import Plan, make_plan
 from hindsight_fast.planning._speeds import Speeds, assumed
 from hindsight_fast.planning._stages import Costs, Stage
@@ -25,4 +25,5 @@ __all__ = [
     "make_plan",
     "measure_speeds",
     "shape_of",
+    "typical_texts",
 ]
