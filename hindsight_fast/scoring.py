@@ -32,8 +32,8 @@ AUTO_EXACT_SHARE = 0.1
 CANDIDATE_FLOPS = 1.6e5
 """Operations of an exact scan on a processor, in the products of `Scan.products`, in the time in
 which an index looks at one candidate more (ef). Of a million papers, two threads: a scan takes as
-long as a search with ef 1,700 on a Xeon with AMX (by bytes), 3,100 on Zen 3 (in float32 along as
-many axes); this lies between the two."""
+long as a search with ef 1,700 on a Xeon with AMX (by bytes; interpolated), 3,100 on Zen 3 (in
+float32 along as many axes); this lies between the two."""
 
 _in_forked_child = False
 

@@ -3,7 +3,10 @@
 import asyncio
 import json
 import math
+import os
+import signal
 import threading
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -296,3 +299,26 @@ def test_a_model_is_opened_by_its_folders(world: World, tmp_path: Path) -> None:
     given = texts(5)
     assert model.rewards(given) == again.rewards(given)
     assert world.pool.pool_hash[:8] in model.signature == model.rewards(given)[0].signature
+
+
+def test_the_child_of_a_fork_is_told_and_does_not_wait(world: World) -> None:
+    model = RewardModel(world.pool, world.encoder)
+    first, second = texts(2)
+    model.reward(first)  # the thread that joins calls is the parent's alone
+    ask, tell = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's own about threads
+        child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        found = [model.reward(first), model.reward(second), *model.rewards([first])]
+        found.append(asyncio.run(model.reward_async(second)))
+        os.write(tell, json.dumps([(one.status, one.error) for one in found]).encode())
+        os._exit(0)
+    os.close(tell)
+    with os.fdopen(ask, "rb") as pipe:
+        told = json.loads(pipe.read())
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(told) == 4 and all(status == "error" for status, _ in told)
+    assert all("spawn" in error for _, error in told)
+    model.close()

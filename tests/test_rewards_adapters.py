@@ -19,29 +19,20 @@ import pytest
 
 from hindsight_fast import rewards
 from hindsight_fast.encoders import Encoder
-from hindsight_fast.encoding import embed_store
 from hindsight_fast.errors import EncoderError, ServiceError, UsageError
-from hindsight_fast.pool import build_pool
 from hindsight_fast.rewards import Request, RewardConfig, RewardModel, openrlhf, slime, trl, verl
 from hindsight_fast.rewards import verifiers as vf
 from hindsight_fast.rewards._groups import dead_groups
-from hindsight_fast.store import build_store
 from hindsight_models import Encoded, Progress
-from paper_tables import paper, table
-from scoring_world import E, T, World, made_up_ideas, make_world
+from rewards_world import made_up_texts, world_with_topics
+from scoring_world import World
 
 PROMPT = "An idea, please:"
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    folder = tmp_path_factory.mktemp("world")
-    bare = make_world(folder / "bare")
-    papers = [paper(i, citations=i * i % 101, topics=["ab"[i % 2]]) for i in range(80)]
-    store = build_store(table(papers), folder / "store")
-    embed_store(store, bare.encoder)
-    pool = build_pool(store, folder / "pool", cutoff=T, until=E, k=5, theta=0.6)
-    return World(folder / "bare", bare.encoder, store, pool)
+    return world_with_topics(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture
@@ -53,10 +44,7 @@ def model(world: World) -> Generator[RewardModel]:
     model.close()
 
 
-TEXTS = [
-    f"{one.get('problem') or one.get('title') or one['text']} {one.get('method', '')}".strip()
-    for one in made_up_ideas(24)
-]
+TEXTS = made_up_texts(24)
 LIMITS: list[dict[str, Any]] = [
     {"topic": "ab"[i % 2], "cutoff": "2023-06-20"} if i % 3 else {} for i in range(24)
 ]

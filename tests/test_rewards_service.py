@@ -18,34 +18,23 @@ from typing import Any, ClassVar
 import httpx2 as httpx
 import pytest
 
-from hindsight_fast.encoding import embed_store
 from hindsight_fast.errors import ServiceError
 from hindsight_fast.pool import build_pool
 from hindsight_fast.rewards import Request, RewardConfig, RewardModel
 from hindsight_fast.rewards.client import RewardClient
-from hindsight_fast.store import build_store
-from paper_tables import paper, table
-from scoring_world import E, T, World, made_up_ideas, make_world
+from rewards_world import made_up_texts, world_with_topics
+from scoring_world import E, T, World
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 pytest.importorskip("uvicorn", reason="the extra [serve] is not installed")
 
 JSON = {"content-type": "application/json"}
-TEXTS = [
-    f"{one.get('problem') or one.get('title') or one['text']} {one.get('method', '')}".strip()
-    for one in made_up_ideas(40)
-]
+TEXTS = made_up_texts(40)
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    folder = tmp_path_factory.mktemp("world")
-    bare = make_world(folder / "bare")
-    papers = [paper(i, citations=i * i % 101, topics=["ab"[i % 2]]) for i in range(80)]
-    store = build_store(table(papers), folder / "store")
-    embed_store(store, bare.encoder)
-    pool = build_pool(store, folder / "pool", cutoff=T, until=E, k=5, theta=0.6)
-    return World(folder / "bare", bare.encoder, store, pool)
+    return world_with_topics(tmp_path_factory.mktemp("world"))
 
 
 class Service:

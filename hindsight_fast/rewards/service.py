@@ -10,12 +10,9 @@ sent away with 429 and Retry-After; none is answered by half.
 """
 
 import asyncio
-import hmac
 import json
 import logging
-import secrets
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Final, cast
@@ -23,11 +20,11 @@ from typing import Annotated, Any, Final, cast
 import prometheus_client as prometheus
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from hindsight_fast import rewards
 from hindsight_fast.rewards._batcher import Closed
+from hindsight_fast.rewards._door import Door, Numbers
 from hindsight_fast.rewards._model import RewardModel
 from hindsight_fast.rewards._request import RewardResult
 from hindsight_fast.rewards.openrlhf import limits_of
@@ -36,8 +33,6 @@ from hindsight_fast.version import __version__
 MOST: Final = 1024
 """Requests of one call."""
 
-BODY: Final = 32 << 20
-"""Bytes of one call."""
 
 WAITING: Final = 4096
 """Requests that may be under way; more are sent away."""
@@ -146,29 +141,8 @@ class _Serving:
     """What all calls share."""
 
     open_model: Callable[[], RewardModel]
-    token: str | None
     model: RewardModel | None = None
     n_waiting: int = 0
-
-
-class _Numbers:
-    """What Prometheus is told."""
-
-    def __init__(self) -> None:
-        self.registry = prometheus.CollectorRegistry()
-        self.answered = prometheus.Counter(
-            "hindsight_rewards_total", "Rewards by status", ["status"], registry=self.registry
-        )
-        self.calls = prometheus.Counter(
-            "hindsight_calls_total", "Calls by path and code", ["path", "code"],
-            registry=self.registry,
-        )  # fmt: skip
-        self.seconds = prometheus.Histogram(
-            "hindsight_call_seconds", "Seconds of a call", ["path"], registry=self.registry
-        )
-        self.waiting = prometheus.Gauge(
-            "hindsight_requests_waiting", "Requests under way", registry=self.registry
-        )
 
 
 def make_app(open_model: Callable[[], RewardModel], *, token: str | None = None) -> FastAPI:
@@ -181,7 +155,7 @@ def make_app(open_model: Callable[[], RewardModel], *, token: str | None = None)
     token
         What calls must bring as ``Authorization: Bearer``, but for /health.
     """
-    serving, numbers = _Serving(open_model, token), _Numbers()
+    serving, numbers = _Serving(open_model), Numbers()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -203,7 +177,7 @@ def make_app(open_model: Callable[[], RewardModel], *, token: str | None = None)
     app.state.serving = serving
     app.add_exception_handler(RequestValidationError, _unusable)
     app.include_router(_routes(serving, numbers))
-    app.add_middleware(_Door, serving=serving, numbers=numbers)
+    app.add_middleware(Door, token=token, numbers=numbers)
     return app
 
 
@@ -236,7 +210,7 @@ async def _reopen(serving: _Serving) -> None:
         await asyncio.to_thread(old.close)
 
 
-def _routes(serving: _Serving, numbers: _Numbers) -> APIRouter:
+def _routes(serving: _Serving, numbers: Numbers) -> APIRouter:
     router = APIRouter()
 
     async def by_model(asked: list[rewards.Request]) -> tuple[RewardModel, list[RewardResult]]:
@@ -323,87 +297,3 @@ def _routes(serving: _Serving, numbers: _Numbers) -> APIRouter:
         )
 
     return router
-
-
-_Scope = MutableMapping[str, Any]
-_Message = MutableMapping[str, Any]
-_Receive = Callable[[], Awaitable[_Message]]
-_Send = Callable[[_Message], Awaitable[None]]
-
-
-class _TooLarge(Exception):
-    pass
-
-
-class _Door:
-    """Who may come in, with how much; each call gets an id, a line in the log and its numbers."""
-
-    def __init__(self, app: Any, serving: _Serving, numbers: _Numbers) -> None:
-        self._app, self._serving, self._numbers = app, serving, numbers
-
-    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        began, code, n_bytes = time.perf_counter(), 500, 0
-        headers = dict(cast(list[tuple[bytes, bytes]], scope["headers"]))
-        request_id = secrets.token_hex(8)
-        scope.setdefault("state", {})["request_id"] = request_id
-        is_started = False
-
-        async def limited() -> _Message:
-            nonlocal n_bytes
-            message = await receive()
-            n_bytes += len(message.get("body", b""))
-            if n_bytes > BODY:
-                raise _TooLarge
-            return message
-
-        async def told(message: _Message) -> None:
-            nonlocal code, is_started
-            if message["type"] == "http.response.start":
-                code, is_started = message["status"], True
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
-            await send(message)
-
-        async def refuse(status: int, detail: str) -> None:
-            await JSONResponse({"detail": detail}, status)(scope, receive, told)
-
-        try:
-            length = headers.get(b"content-length", b"0")
-            if not self._may_enter(scope["path"], headers):
-                await refuse(401, "a token is needed: Authorization: Bearer ...")
-            elif length.isdigit() and int(length) > BODY:
-                await refuse(413, f"a call may have {BODY:,} bytes")
-            else:
-                try:
-                    await self._app(scope, limited, told)
-                except _TooLarge:
-                    if is_started:
-                        raise
-                    await refuse(413, f"a call may have {BODY:,} bytes")
-        finally:
-            self._tell(scope["path"], code, time.perf_counter() - began, request_id)
-
-    def _may_enter(self, path: str, headers: Mapping[bytes, bytes]) -> bool:
-        token = self._serving.token
-        if token is None or path == "/health":
-            return True
-        kind, _, given = headers.get(b"authorization", b"").partition(b" ")
-        return kind.lower() == b"bearer" and hmac.compare_digest(given.strip(), token.encode())
-
-    def _tell(self, path: str, code: int, seconds: float, request_id: str) -> None:
-        known = path if path in _PATHS else "other"
-        self._numbers.calls.labels(known, str(code)).inc()
-        self._numbers.seconds.labels(known).observe(seconds)
-        _log.info(
-            json.dumps(
-                {"event": "call", "id": request_id, "path": known, "code": code,
-                 "ms": round(1000 * seconds, 1)}
-            )
-        )  # fmt: skip
-
-
-_PATHS: Final = (
-    "/rewards", "/openrlhf", "/slime", "/health", "/ready", "/metrics", "/openapi.json",
-)  # fmt: skip
